@@ -1,0 +1,92 @@
+"""Every exception that trajstore raises on purpose, in one tree.
+
+::
+
+    TrajstoreError
+    ├── StoreError              the store on disk
+    │   ├── StoreNotFoundError      no store at that path
+    │   ├── StoreFormatError        a store this version cannot read
+    │   ├── SnapshotError           a snapshot that does not exist or was broken by a delete
+    │   ├── CorruptStoreError       files that the log names are missing or damaged
+    │   └── WriteError              an append that could not be made durable
+    ├── QueryError              SQL that may not or cannot run
+    ├── SchemaError             rows that do not fit the schema
+    ├── ImportFormatError       no importer fits, or the named one does not exist
+    ├── RecordError             one record that cannot be read (strict mode raises it)
+    ├── ExportError             a set that cannot be expressed for that trainer
+    └── MissingDependencyError  an optional package that an extra brings
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class TrajstoreError(Exception):
+    """Root of all errors that trajstore raises on purpose.
+
+    The message says what was wrong, where, and what to do. ``path``, ``line`` and ``record`` repeat
+    the place for programs.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | Path | None = None,
+        line: int | None = None,
+        record: str | None = None,
+    ) -> None:
+        """Keep the message and the place it speaks of."""
+        super().__init__(message)
+        self.path = str(path) if path is not None else None
+        self.line = line
+        self.record = record
+
+
+class StoreError(TrajstoreError):
+    """Something is wrong with the store itself."""
+
+
+class StoreNotFoundError(StoreError):
+    """There is no store at the given path."""
+
+
+class StoreFormatError(StoreError):
+    """The store was written by a version, or with features, that this version cannot read."""
+
+
+class SnapshotError(StoreError):
+    """The snapshot does not exist, or a delete has broken it."""
+
+
+class CorruptStoreError(StoreError):
+    """Files that the log names are missing or damaged."""
+
+
+class WriteError(StoreError):
+    """An append did not become durable; nothing of it is visible."""
+
+
+class QueryError(TrajstoreError):
+    """A query is not allowed or failed."""
+
+
+class SchemaError(TrajstoreError):
+    """Rows do not fit the declared schema."""
+
+
+class ImportFormatError(TrajstoreError):
+    """No importer recognises the input, or the named format does not exist."""
+
+
+class RecordError(TrajstoreError):
+    """One record could not be read; raised only in strict mode."""
+
+
+class ExportError(TrajstoreError):
+    """A selection cannot be expressed in the shape that was asked for."""
+
+
+class MissingDependencyError(TrajstoreError):
+    """An optional dependency is missing; the message names the extra that brings it."""

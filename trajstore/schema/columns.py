@@ -1,0 +1,231 @@
+"""Every column of every table of record: name, Arrow type, unit, nullability, meaning.
+
+This is the only place where a column is declared. The Arrow schemas (:mod:`.tables`), the validator
+(:mod:`.validate`) and the reference page ``docs/reference/schema.md`` are made from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+"""Points in time: microseconds since 1970 in UTC."""
+
+TOOL_CALL = pa.struct(
+    [
+        pa.field("call_id", pa.string()),
+        pa.field("name", pa.string()),
+        pa.field("arguments", pa.string()),
+        pa.field("arguments_raw", pa.string()),
+    ]
+)
+"""One call inside a step; ``arguments`` is canonical JSON text, never a typed struct."""
+
+OBSERVATION = pa.struct(
+    [
+        pa.field("call_id", pa.string()),
+        pa.field("text", pa.string()),
+        pa.field("is_error", pa.bool_()),
+        pa.field("content", pa.string()),
+    ]
+)
+"""One result inside a step."""
+
+ACTORS = ("system", "user", "agent", "environment")
+"""Who a step belongs to; ``environment`` is an event or context summary that nobody said."""
+
+STATUSES = ("terminated", "truncated", "error", "running")
+"""How a trajectory ended; none of them says whether it succeeded."""
+
+RELATIONS = ("branch", "sub-agent", "continuation", "retry", "rationalization")
+"""How a trajectory descends from its ``parent_id``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table of record."""
+
+    name: str
+    """The column's name, the same in Arrow, SQL and Python."""
+    type: pa.DataType
+    """Its Arrow type."""
+    meaning: str
+    """What a value says, with unit and range."""
+    nullable: bool = True
+    """Whether null is allowed; null always means unknown or not there."""
+    allowed: tuple[str, ...] = ()
+    """The only values allowed, where the column is an enumeration."""
+
+
+def _c(
+    name: str,
+    type_: pa.DataType,
+    meaning: str,
+    *,
+    null: bool = True,
+    allowed: tuple[str, ...] = (),
+) -> Column:
+    return Column(name=name, type=type_, meaning=meaning, nullable=null, allowed=allowed)
+
+
+_S, _I32, _I64, _F64, _B = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
+
+TRAJECTORIES: tuple[Column, ...] = (
+    _c(
+        "trajectory_id", _S, "stable id; importing the same run again gives the same id", null=False
+    ),
+    _c("task_id", _S, "group key, prefixed by its source or environment", null=False),
+    _c("attempt", _I32, "trial number inside the task, where the source has one"),
+    _c("goal", _S, "what was asked, in words"),
+    _c("source", _S, "the importer or rollout that wrote the row", null=False),
+    _c("source_uri", _S, "the file and record it was read from"),
+    _c("source_digest", _S, "SHA-256 of the content, hexadecimal"),
+    _c("environment", _S, "what the agent acted in"),
+    _c("environment_version", _S, "version of the environment, for expiry"),
+    _c("agent", _S, "the scaffold around the model"),
+    _c("model", _S, "the model that acted"),
+    _c("policy_version", _S, "checkpoint or iteration of the policy"),
+    _c("parent_id", _S, "trajectory this one descends from"),
+    _c("parent_step", _I32, "step of the parent at which it leaves, from 0"),
+    _c("relation", _S, "how it descends from its parent", allowed=RELATIONS),
+    _c("status", _S, "how the run ended; says nothing of success", allowed=STATUSES),
+    _c("error", _S, "technical error that ended the run"),
+    _c("termination_reason", _S, "the source's own word for why the run ended"),
+    _c(
+        "success",
+        _B,
+        "outcome as the source's own evaluator gave it; null is unknown, never guessed",
+    ),
+    _c("reward", _F64, "reward of the whole run as given, any range"),
+    _c("rewards", pa.map_(_S, _F64), "named components of the reward"),
+    _c("tools", _S, "JSON text: the tool definitions offered to the model"),
+    _c("n_steps", _I32, "number of rows in steps", null=False),
+    _c("n_agent_steps", _I32, "steps by the agent, copied context not counted", null=False),
+    _c("n_tool_calls", _I32, "tool calls of those agent steps", null=False),
+    _c("n_tool_errors", _I32, "observations of those agent steps flagged as errors", null=False),
+    _c("n_format_errors", _I32, "agent steps whose output could not be parsed", null=False),
+    _c("prompt_tokens", _I64, "tokens read, each model call counted once, cached ones included"),
+    _c("completion_tokens", _I64, "tokens written, each model call counted once"),
+    _c("cached_tokens", _I64, "part of prompt_tokens that came from a cache"),
+    _c("cost_usd", _F64, "cost of the run in US dollars"),
+    _c("duration_s", _F64, "wall time of the run in seconds"),
+    _c(
+        "size_bytes", _I64, "UTF-8 bytes of text, reasoning, arguments and observations", null=False
+    ),
+    _c("started_at", TIMESTAMP, "when the run started"),
+    _c("ended_at", TIMESTAMP, "when the run ended"),
+    _c("imported_at", TIMESTAMP, "when the row was written"),
+    _c("expires_at", TIMESTAMP, "after this the run is not served as an experience"),
+    _c("tags", pa.list_(_S), "free labels"),
+    _c("metadata", _S, "JSON text: everything of the source that has no column"),
+)
+"""One row an attempt."""
+
+STEPS: tuple[Column, ...] = (
+    _c("trajectory_id", _S, "the trajectory", null=False),
+    _c("step_index", _I32, "position in the trajectory, from 0", null=False),
+    _c("actor", _S, "whose turn it is", null=False, allowed=ACTORS),
+    _c("text", _S, "what was said; null and '' differ"),
+    _c("reasoning", _S, "thinking beside the text"),
+    _c("content", _S, "JSON text: parts, only where the message has more than text"),
+    _c("tool_calls", pa.list_(TOOL_CALL), "calls made in this step, in order"),
+    _c("observations", pa.list_(OBSERVATION), "results that came back, in order"),
+    _c("reward", _F64, "step reward given by the environment"),
+    _c("state", _S, "JSON text: environment variables the agent could see"),
+    _c("state_key", _S, "hash of what the agent could see before acting; equal keys, same state"),
+    _c(
+        "is_copied",
+        _B,
+        "context repeated from another trajectory: never trained on or counted",
+        null=False,
+    ),
+    _c("format_error", _B, "the model's output could not be parsed into an action", null=False),
+    _c("model", _S, "model of this call"),
+    _c("prompt_tokens", _I64, "tokens read by this call, cached ones included"),
+    _c("completion_tokens", _I64, "tokens written by this call"),
+    _c("cached_tokens", _I64, "part of prompt_tokens that came from a cache"),
+    _c("latency_s", _F64, "seconds this call took"),
+    _c("timestamp", TIMESTAMP, "when the step happened"),
+    _c("prompt_token_ids", pa.list_(_I32), "what the sampler really saw"),
+    _c("completion_token_ids", pa.list_(_I32), "what the sampler really wrote"),
+    _c("logprobs", pa.list_(pa.float32()), "natural-log probability of each completion token"),
+    _c("sampling", _S, "JSON text: temperature, top_p, top_k, seed, logprobs mode of this call"),
+    _c("metadata", _S, "JSON text: everything of the step that has no column"),
+)
+"""One row a step, contiguous and in order inside its trajectory."""
+
+LABELS: tuple[Column, ...] = (
+    _c("label_id", _S, "hash of what the label says, so the same word is kept once", null=False),
+    _c("trajectory_id", _S, "the trajectory it speaks of", null=False),
+    _c("step_index", _I32, "the step it speaks of; null for the whole run"),
+    _c("name", _S, "what is judged; 'outcome' decides success and reward", null=False),
+    _c("value", _F64, "score or reward, any range"),
+    _c("success", _B, "the verdict, where it is one"),
+    _c("rationale", _S, "why"),
+    _c("evaluator", _S, "who judged", null=False),
+    _c("evaluator_version", _S, "version of the evaluator or rubric"),
+    _c("created_at", TIMESTAMP, "when it was judged", null=False),
+)
+"""One row an evaluator's word; append-only."""
+
+SKILLS: tuple[Column, ...] = (
+    _c("skill_id", _S, "name@hash of the code: immutable", null=False),
+    _c("name", _S, "the skill's name", null=False),
+    _c("version", _I32, "1 for the first code under this name, then 2, 3, ...", null=False),
+    _c("signature", _S, "how it is called"),
+    _c("docstring", _S, "what its code says of itself"),
+    _c("code", _S, "the code", null=False),
+    _c("language", _S, "programming language", null=False),
+    _c("description", _S, "what it does, in words"),
+    _c("dependencies", pa.list_(_S), "names of the skills that its code calls"),
+    _c("verified_at", TIMESTAMP, "when a verifier last ran it with success; null if never"),
+    _c("environment", _S, "what it acts in"),
+    _c("environment_version", _S, "version of the environment it was verified in"),
+    _c("uses", _I64, "runs that were given it", null=False),
+    _c("successes", _I64, "those of them that succeeded", null=False),
+    _c("source", _S, "the importer or writer", null=False),
+    _c("source_uri", _S, "the file and record it was read from"),
+    _c("created_at", TIMESTAMP, "when the row was written"),
+    _c("metadata", _S, "JSON text: everything else"),
+)
+"""One row a version of a skill (Voyager)."""
+
+REFLECTIONS: tuple[Column, ...] = (
+    _c("reflection_id", _S, "hash of task, position and text", null=False),
+    _c("task_id", _S, "the task it was written for", null=False),
+    _c("trajectory_id", _S, "the failed attempt it speaks of, where known"),
+    _c("trial", _I32, "number of that attempt, from 0"),
+    _c("text", _S, "the reflection", null=False),
+    _c("environment", _S, "what the agent acted in"),
+    _c("model", _S, "who wrote it"),
+    _c("source", _S, "the importer or writer", null=False),
+    _c("source_uri", _S, "the file and record it was read from"),
+    _c("created_at", TIMESTAMP, "when the row was written"),
+    _c("metadata", _S, "JSON text: everything else"),
+)
+"""One row a reflection on a failed attempt (Reflexion)."""
+
+WORKFLOWS: tuple[Column, ...] = (
+    _c("workflow_id", _S, "hash of name and steps", null=False),
+    _c("name", _S, "the workflow's name", null=False),
+    _c("description", _S, "when it helps"),
+    _c("steps", _S, "JSON text: list of steps with variables", null=False),
+    _c("trajectory_ids", pa.list_(_S), "the successes it was induced from"),
+    _c("environment", _S, "what it acts in"),
+    _c("source", _S, "the importer or writer", null=False),
+    _c("created_at", TIMESTAMP, "when the row was written"),
+    _c("metadata", _S, "JSON text: everything else"),
+)
+"""One row a workflow induced from successes (Agent Workflow Memory)."""
+
+TABLES: dict[str, tuple[Column, ...]] = {
+    "trajectories": TRAJECTORIES,
+    "steps": STEPS,
+    "labels": LABELS,
+    "skills": SKILLS,
+    "reflections": REFLECTIONS,
+    "workflows": WORKFLOWS,
+}
+"""All tables of record by name."""

@@ -1,0 +1,74 @@
+"""JSON as text: canonical for comparing, compact and order-keeping for keeping."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+
+def _finite(value: Any) -> Any:
+    """Replace NaN and infinities, which JSON has no word for, by their names as strings."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return value
+
+
+def _dump(value: Any, *, sort_keys: bool) -> str:
+    def dumps(v: Any) -> str:
+        return json.dumps(
+            v,
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+            sort_keys=sort_keys,
+            default=str,
+        )
+
+    try:
+        text = dumps(value)
+    except (ValueError, TypeError):
+        text = dumps(_finite(value))
+    return clean_text(text)
+
+
+def clean_text(text: str) -> str:
+    r"""Return ``text`` in a form that UTF-8 can hold.
+
+    JSON allows half a surrogate pair (``"\ud83d"``) and UTF-8 does not. Such halves are written
+    out as their escape, so nothing is lost and nothing else changes.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text
+
+
+def canonical_json(value: Any) -> str:
+    """JSON text with sorted keys and no spaces: equal values give equal text.
+
+    >>> canonical_json({"b": 1, "a": [1, 2]})
+    '{"a":[1,2],"b":1}'
+    """
+    return _dump(value, sort_keys=True)
+
+
+def json_text(value: Any) -> str:
+    """Compact JSON text that keeps the order of keys.
+
+    >>> json_text({"b": 1, "a": "é"})
+    '{"b":1,"a":"é"}'
+    """
+    return _dump(value, sort_keys=False)
+
+
+def json_text_or_none(value: Any) -> str | None:
+    """Like :func:`json_text`, with None for None and for an empty object or list."""
+    if value is None or value in ({}, []):
+        return None
+    return json_text(value)

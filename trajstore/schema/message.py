@@ -1,0 +1,67 @@
+"""What was said and done inside a step: tool calls and their observations."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from trajstore.schema.jsontext import canonical_json, json_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call of a tool.
+
+    ``arguments`` is canonical JSON text, or None when the raw text does not parse; the raw text is
+    always kept as ``arguments_raw``.
+    """
+
+    name: str
+    """Name of the tool."""
+    arguments: str | None = None
+    """Canonical JSON text of the arguments, or None when ``arguments_raw`` is no JSON."""
+    arguments_raw: str | None = None
+    """The arguments exactly as the model wrote them, or as JSON where the source had an object."""
+    call_id: str | None = None
+    """Id that links the result, where the source has one; not unique across trajectories."""
+
+    @classmethod
+    def of(cls, name: Any, arguments: Any, call_id: Any = None) -> ToolCall:
+        """Make a call from whatever the source has: object, JSON text, free text or None.
+
+        >>> ToolCall.of("search", {"q": "x", "k": 2}).arguments
+        '{"k":2,"q":"x"}'
+        >>> ToolCall.of("bash", "ls -la").arguments is None
+        True
+        """
+        if arguments is None:
+            parsed, raw = None, None
+        elif isinstance(arguments, str):
+            raw = arguments
+            try:
+                parsed = canonical_json(json.loads(arguments))
+            except ValueError:
+                parsed = None
+        else:
+            raw, parsed = json_text(arguments), canonical_json(arguments)
+        return cls(
+            name=str(name if name is not None else ""),
+            arguments=parsed,
+            arguments_raw=raw,
+            call_id=None if call_id is None else str(call_id),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One result that came back to the agent."""
+
+    text: str | None = None
+    """The result as text."""
+    call_id: str | None = None
+    """Id of the call it answers, where the source has one."""
+    is_error: bool | None = None
+    """True where the source or the environment says that the call failed; None is unknown."""
+    content: str | None = None
+    """JSON text: the parts, only where the result has more than text."""
