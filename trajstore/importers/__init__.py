@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trajstore.importers.importer import Importer
 from trajstore.importers.items import ImportOptions, Item, Problem
+from trajstore.importers.jsonl import read_jsonl_record, to_jsonl_record
 from trajstore.importers.registry import detect, importer, importers
 from trajstore.importers.source import Record, Source
 from trajstore.importers.walk import sources
@@ -18,5 +19,7 @@ __all__ = [
     "detect",
     "importer",
     "importers",
+    "read_jsonl_record",
     "sources",
+    "to_jsonl_record",
 ]

@@ -18,22 +18,18 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _dump(value: Any, *, sort_keys: bool) -> str:
-    def dumps(v: Any) -> str:
-        return json.dumps(
-            v,
-            ensure_ascii=False,
-            allow_nan=False,
-            separators=(",", ":"),
-            sort_keys=sort_keys,
-            default=str,
-        )
+_CANONICAL = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True, default=str
+)
+_COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
 
+
+def _dump(value: Any, encoder: json.JSONEncoder) -> str:
     try:
-        text = dumps(value)
+        text = encoder.encode(value)
     except (ValueError, TypeError):
-        text = dumps(_finite(value))
-    return clean_text(text)
+        text = encoder.encode(_finite(value))
+    return text if text.isascii() else clean_text(text)
 
 
 def clean_text(text: str) -> str:
@@ -55,7 +51,7 @@ def canonical_json(value: Any) -> str:
     >>> canonical_json({"b": 1, "a": [1, 2]})
     '{"a":[1,2],"b":1}'
     """
-    return _dump(value, sort_keys=True)
+    return _dump(value, _CANONICAL)
 
 
 def json_text(value: Any) -> str:
@@ -64,7 +60,7 @@ def json_text(value: Any) -> str:
     >>> json_text({"b": 1, "a": "é"})
     '{"b":1,"a":"é"}'
     """
-    return _dump(value, sort_keys=False)
+    return _dump(value, _COMPACT)
 
 
 def json_text_or_none(value: Any) -> str | None:

@@ -1,0 +1,1 @@
+"""The command line of trajstore: parse, call one library function, print."""

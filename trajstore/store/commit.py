@@ -1,0 +1,164 @@
+"""One commit to a Delta table: serialised among writers, durable, never in part."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from trajstore.errors import TrajstoreError, WriteError
+from trajstore.store.layout import TABLE_CONFIGURATION, Location
+from trajstore.store.parts import discard, sync
+from trajstore.store.snapshot import Snapshot, open_table
+
+_WRITER = "trajstore"
+_ATTEMPTS = 1000
+
+Action = AddAction | RemoveAction
+Prepare = Callable[[Snapshot], Sequence[Action] | None]
+"""Given the newest snapshot, the actions to commit onto it (None: nothing to do)."""
+
+
+def create_table(
+    location: Location, schema: pa.Schema, *, partition_by: Sequence[str] = ()
+) -> None:
+    """Make the Delta table where it is not there yet; several processes may try at once."""
+    if location.local is not None:
+        try:
+            location.local.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            message = f"Cannot make a store at {location.uri}: {error}"
+            raise WriteError(message, path=location.uri) from error
+    try:
+        DeltaTable.create(
+            location.uri,
+            schema=schema,
+            mode="ignore",
+            partition_by=list(partition_by) or None,
+            configuration=TABLE_CONFIGURATION,
+            raise_if_key_not_exists=False,
+            storage_options=location.options(),
+        )
+    except (DeltaError, OSError) as error:
+        if DeltaTable.is_deltatable(location.uri, storage_options=location.options()):
+            return
+        message = f"Cannot make a store at {location.uri}: {error}"
+        raise WriteError(message, path=location.uri) from error
+    if location.local is not None:
+        sync(location.local)
+        sync(location.local / "_delta_log")
+
+
+def commit(
+    location: Location,
+    lock: Path | None,
+    prepare: Prepare,
+    *,
+    operation: str,
+    durable: bool,
+) -> Snapshot:
+    """Commit what ``prepare`` says about the newest snapshot, and nothing if that has moved on.
+
+    Every commit carries the same application transaction, so two writers that looked at the same
+    snapshot cannot both land: the later one looks again. Local writers also take turns by a lock,
+    so they seldom have to.
+
+    Args:
+        location: the Delta table.
+        lock: lock file of a local store.
+        prepare: called with the newest snapshot, once an attempt; it must be cheap.
+        operation: name for the history.
+        durable: fsync the log entry before returning.
+
+    Returns:
+        The snapshot after the commit (the newest one where there was nothing to do).
+
+    Raises:
+        WriteError: the commit failed for good; nothing of it is visible.
+    """
+    last: Exception | None = None
+    for _ in range(_ATTEMPTS):
+        with _turn(lock):
+            table = open_table(location)
+            before = Snapshot.of(table, location)
+            actions = prepare(before)
+            if not actions:
+                return before
+            try:
+                _land(table, actions, before.version, operation)
+            except CommitFailedError as error:
+                last = error
+                continue
+            except (DeltaError, OSError) as error:
+                if not _landed(location, actions):
+                    raise _failed(location, error) from error
+            if durable and location.local is not None:
+                _sync_log(location.local, before.version + 1)
+            return Snapshot.load(location)
+    raise _failed(location, last)
+
+
+def _land(table: DeltaTable, actions: Sequence[Action], version: int, operation: str) -> None:
+    table.create_write_transaction(
+        list(actions),
+        "append",
+        table.schema(),
+        table.metadata().partition_columns,
+        commit_properties=CommitProperties(
+            custom_metadata={"trajstore": operation},
+            app_transactions=[Transaction(_WRITER, version + 1)],
+        ),
+    )
+
+
+def _landed(location: Location, actions: Sequence[Action]) -> bool:
+    added = {a.path for a in actions if isinstance(a, AddAction)}
+    return bool(added) and added <= {f.path for f in Snapshot.load(location).files}
+
+
+def _failed(location: Location, error: Exception | None) -> WriteError:
+    message = f"The commit to {location.uri} failed: {error}. Nothing of it is visible."
+    return WriteError(message, path=location.uri)
+
+
+def _sync_log(root: Path, version: int) -> None:
+    log = root / "_delta_log"
+    sync(log / f"{version:020d}.json")
+    sync(log)
+
+
+def abandon(location: Location, actions: Sequence[Action]) -> None:
+    """Remove the files of a commit that did not land; files that a snapshot names stay."""
+    names = {a.path for a in actions if isinstance(a, AddAction)}
+    if not names:
+        return
+    try:
+        live = {f.path for f in Snapshot.load(location).files}
+    except TrajstoreError:
+        return
+    discard(location, names - live)
+
+
+@contextmanager
+def _turn(lock: Path | None) -> Iterator[None]:
+    """Hold the store's writer lock; the kernel lets go of it when a process dies."""
+    if lock is None:
+        yield
+        return
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        message = f"Cannot write to the store: {error}. Is the folder read-only?"
+        raise WriteError(message, path=lock) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
