@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from trajstore import Pool
+from trajstore import open as open_store
+
 _DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -22,3 +25,9 @@ def real_data() -> Path:
     if os.environ.get("CI"):
         pytest.fail(message)
     pytest.skip(message)
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Pool:
+    """An empty store; not fsynced, which the tests of durability do themselves."""
+    return open_store(tmp_path / "pool", durable=False)
