@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trajstore.errors import StoreError
+from trajstore.store.connection import object_store
 from trajstore.store.layout import Location
 from trajstore.store.parts import sync
 
@@ -24,8 +25,7 @@ class Blobs:
         name = hashlib.sha256(data).hexdigest()
         place = f"{name[:2]}/{name}"
         if self._location.local is None:
-            with self._location.filesystem().open_output_stream(place) as stream:
-                stream.write(data)
+            object_store(self._location).pipe_file(self._location.path(place), data)
             return name
         path = self._location.local / place
         if not path.exists():
@@ -46,13 +46,17 @@ class Blobs:
             StoreError: there are none, or they are damaged.
         """
         try:
-            with self._location.filesystem().open_input_file(f"{name[:2]}/{name}") as stream:
-                data = bytes(stream.read())
+            data = self._read(f"{name[:2]}/{name}")
         except (OSError, ValueError) as error:
             raise StoreError(f"There is no blob {name}: {error}") from error
         if hashlib.sha256(data).hexdigest() != name:
             raise StoreError(f"Blob {name} is damaged: its bytes have another hash.")
         return data
+
+    def _read(self, place: str) -> bytes:
+        if self._location.local is not None:
+            return (self._location.local / place).read_bytes()
+        return bytes(object_store(self._location).cat_file(self._location.path(place)))
 
     def names(self) -> list[str]:
         """SHA-256 of every blob (local stores), in order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 import duckdb
@@ -40,18 +41,22 @@ def internal_connection(
     if threads is not None:
         connection.execute(f"SET threads={int(threads)}")
     if location.local is None:
-        _register_object_store(connection, location)
+        connection.register_filesystem(object_store(location))
     return connection
 
 
-def _register_object_store(connection: duckdb.DuckDBPyConnection, location: Location) -> None:
+def object_store(location: Location) -> Any:
+    """An fsspec file system for the location's object store.
+
+    Raises:
+        MissingDependencyError: the package for it is not installed.
+    """
     scheme = urlsplit(location.uri).scheme
     if scheme not in {"s3", "s3a"}:
-        fsspec = require("fsspec", extra="s3", purpose=f"Reading a store on {scheme}://")
-        connection.register_filesystem(fsspec.filesystem(scheme))
-        return
-    s3fs = require("s3fs", extra="s3", purpose="Reading a store on S3")
-    connection.register_filesystem(s3fs.S3FileSystem(**_s3_arguments(location.storage_options)))
+        fsspec = require("fsspec", extra="s3", purpose=f"A store on {scheme}://")
+        return fsspec.filesystem(scheme)
+    s3fs = require("s3fs", extra="s3", purpose="A store on S3")
+    return s3fs.S3FileSystem(**_s3_arguments(location.storage_options))
 
 
 def _s3_arguments(options: Mapping[str, str]) -> dict[str, object]:

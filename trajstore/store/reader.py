@@ -73,7 +73,8 @@ class Reader:
         """
         with self._lock:
             if self._connection is None:
-                self._connection = self._connect()
+                with _reported(self.snapshot):
+                    self._connection = self._connect()
             return self._connection.cursor()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
