@@ -164,7 +164,7 @@ _STEPS = st.builds(
 )
 @given(steps=st.lists(_STEPS, max_size=4), success=st.none() | st.booleans())
 def test_any_steps_come_back_equal(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[Step], success: bool | None
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Step], *, success: bool | None
 ) -> None:
     store = trajstore.open(tmp_path_factory.mktemp("pool"), durable=False)
     given_run = run(steps=0, success=success)

@@ -146,6 +146,12 @@ def test_a_full_disk_fails_the_append_and_leaves_nothing_behind(tmp_path: Path) 
     assert store.append(workers.run("b")).added == 1
 
 
+def fill(store: trajstore.Pool, kept: set[str]) -> None:
+    for n in range(10_000):
+        store.append(workers.run(f"r{n}", steps=50))
+        kept.add(f"r{n}")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
 def test_a_disk_that_is_really_full_loses_nothing_acknowledged(tmp_path: Path) -> None:
@@ -156,11 +162,9 @@ def test_a_disk_that_is_really_full_loses_nothing_acknowledged(tmp_path: Path) -
         pytest.skip("this machine lets nobody mount")
     try:
         store = trajstore.open(disk / "pool")
-        kept = set()
+        kept: set[str] = set()
         with pytest.raises(TrajstoreError):
-            for n in range(10_000):
-                store.append(workers.run(f"r{n}", steps=50))
-                kept.add(f"r{n}")
+            fill(store, kept)
         assert kept
         assert workers.check_whole(trajstore.open(disk / "pool")) == kept
     finally:

@@ -131,7 +131,7 @@ def test_python_variables_are_no_tables(filled: Pool) -> None:
     [
         "select count(*) from trajectories",
         "with t as (select task_id from tasks) select * from t",
-        "with recursive n(i) as (select 1 union all select i + 1 from n where i < 3) select * from n",
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < 3) from n",
         "select * from steps s join trajectories t using (trajectory_id) limit 1",
         "from trajectories select agent limit 1",
         "select unnest(range(3))",
@@ -147,7 +147,7 @@ def test_python_variables_are_no_tables(filled: Pool) -> None:
         "select 1;",
         "-- a comment\nselect 1",
         "pivot trajectories on success in (true, false) using count(*) group by agent",
-        "select task_id, row_number() over (partition by task_id order by reward) from trajectories",
+        "select row_number() over (partition by task_id order by reward) from trajectories",
     ],
 )
 def test_reading_is_free(filled: Pool, sql: str) -> None:
@@ -155,7 +155,7 @@ def test_reading_is_free(filled: Pool, sql: str) -> None:
 
 
 def test_a_query_is_stopped_when_its_time_is_up(filled: Pool) -> None:
-    with pytest.raises(QueryError, match="longer than 0.2 s"):
+    with pytest.raises(QueryError, match=r"longer than 0\.2 s"):
         filled.query(
             "select sum(a.range * b.range) from range(10000000) a, range(10000000) b", timeout_s=0.2
         ).read_all()

@@ -63,7 +63,7 @@ def test_a_dry_run_writes_nothing(pool: Pool) -> None:
 
 
 def pages(path: Path) -> int:
-    """Data pages of the first column, counted by the first bytes of a data page header in Thrift."""
+    """Data pages of the first column, by the first bytes of their headers in Thrift."""
     column = pq.read_metadata(path).row_group(0).column(0)
     raw = path.read_bytes()[column.data_page_offset :][: column.total_compressed_size]
     return raw.count(b"\x15\x00\x15")

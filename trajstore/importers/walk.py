@@ -16,7 +16,8 @@ def sources(path: Path) -> Iterator[Source]:
     """Sources at ``path`` in a stable order (by name, files of a folder before its subfolders).
 
     Files that an importer claims as one (an OpenHands conversation, a session with its sub-agents)
-    come as one folder source. Hidden files are left out.
+    come as one folder source. Hidden files and trajectory
+    stores are left out.
     """
     if path.is_dir():
         yield from _folder(path, claimed=set())
@@ -28,6 +29,8 @@ def _folder(folder: Path, claimed: set[Path]) -> Iterator[Source]:
     entries = sorted(os.scandir(folder), key=lambda e: e.name)
     entries = [e for e in entries if not e.name.startswith(".")]
     names = frozenset(e.name for e in entries)
+    if (folder / "trajectories" / "_delta_log").is_dir():
+        return
     for importer in importers().values():
         for group in importer.claims(folder, names):
             files = tuple(folder / name for name in group)

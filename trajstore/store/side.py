@@ -52,11 +52,16 @@ class SideTable:
         latest = pc.equal(rows.column("sequence"), top.column("top").take(joined))
         return rows.filter(latest).select(self.schema.names).sort_by(self.key).cast(self.schema)
 
+    def _once(self, rows: pa.Table) -> pa.Table:
+        numbered = rows.append_column("row", pa.array(range(len(rows)), pa.int64()))
+        first = numbered.group_by(self.key).aggregate([("row", "min")]).column("row_min")
+        return rows.take(first.sort())
+
     def append(self, rows: pa.Table, *, durable: bool, keep_existing: bool = False) -> int:
         """Add rows, and say how many were written.
 
         Args:
-            rows: in the table's schema, a key at most once.
+            rows: in the table's schema; of rows with one key the first one counts.
             durable: fsync.
             keep_existing: leave out rows whose key is there already (else they replace it).
         """
@@ -64,6 +69,7 @@ class SideTable:
             check(rows, self.name)
         if not rows.num_rows:
             return 0
+        rows = self._once(rows)
         create_table(self._location, pa.schema([_SEQUENCE, *self.schema]))
         written: Sequence[Action] = []
         count = 0

@@ -1,0 +1,45 @@
+# The same commands that CI runs. Everything is installed into .venv here.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+
+.PHONY: demo test test-quick check docs bench clean
+
+demo: $(VENV)/.core           ## make .venv with the core and walk the whole flow
+	$(BIN)/trajstore demo demo-pool
+
+test: $(VENV)/.dev            ## run every test
+	$(BIN)/python -m pytest
+
+test-quick: $(VENV)/.dev      ## run the tests that take seconds
+	$(BIN)/python -m pytest -m "not slow"
+
+check: $(VENV)/.dev           ## lint, format, types, import contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.core           ## write the generated pages anew
+	$(BIN)/python -m docs.generate
+
+bench: $(VENV)/.bench         ## measure the store beside its peers
+	$(BIN)/python -m benchmarks.store --trajectories 1000
+
+clean:
+	rm -rf $(VENV) demo-pool .pytest_cache .mypy_cache .ruff_cache .coverage*
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $@ $(VENV)/.core
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	touch $@

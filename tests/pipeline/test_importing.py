@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from trajstore import ImportOptions, Pool
+from trajstore.errors import ImportFormatError, RecordError
+
+KEY = "AKIA" + "IOSFODNN7EXAMPLQ"
+
+
+def line(text: str = "hello", **changes: object) -> str:
+    steps = [{"actor": "user", "text": text}, {"actor": "agent", "text": "hi"}]
+    return json.dumps({"task_id": "t/1", "steps": steps, **changes}) + "\n"
+
+
+def written(folder: Path, content: str, name: str = "runs.jsonl") -> Path:
+    path = folder / name
+    path.write_text(content)
+    return path
+
+
+def test_a_bad_line_is_reported_with_its_place_and_costs_no_other(
+    pool: Pool, tmp_path: Path
+) -> None:
+    path = written(tmp_path, line("a") + "{broken\n" + line("b"))
+    report = pool.import_files(path)
+    assert (report.added, report.bad) == (2, 1)
+    assert (report.problems[0].source, report.problems[0].line) == (str(path), 2)
+    assert "not JSON" in report.problems[0].reason
+
+
+def test_strict_stops_at_the_first_bad_record_and_keeps_what_came_before(
+    pool: Pool, tmp_path: Path
+) -> None:
+    path = written(tmp_path, line("a") + "{broken\n" + line("b"))
+    with pytest.raises(RecordError, match=r"runs.jsonl:2: not JSON") as caught:
+        pool.import_files(path, strict=True)
+    assert caught.value.line == 2
+    assert pool.sql("select count(*) from trajectories").fetchall() == [(1,)]
+
+
+def test_an_unknown_file_is_ignored_and_said_what_it_is(pool: Pool, tmp_path: Path) -> None:
+    written(tmp_path, "hello", "notes.txt")
+    written(tmp_path, "", "empty.json")
+    written(tmp_path, "{", "broken.json")
+    report = pool.import_files(tmp_path)
+    assert report.ignored == 3
+    said = {Path(p.source).name: p.reason for p in report.problems}
+    assert "an empty file" in said["empty.json"]
+    assert "text without a JSON value" in said["notes.txt"]
+
+
+def test_a_path_that_is_not_there_is_an_error(pool: Pool, tmp_path: Path) -> None:
+    with pytest.raises(ImportFormatError, match="nothing at"):
+        pool.import_files(tmp_path / "none")
+
+
+def test_an_unknown_format_is_answered_with_the_known_ones(pool: Pool, tmp_path: Path) -> None:
+    with pytest.raises(ImportFormatError, match="Known formats"):
+        pool.import_files(written(tmp_path, line()), format="nonsense")
+
+
+def test_globs_and_stdin_are_read(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, line("a"), "a.jsonl")
+    written(tmp_path, line("b"), "b.jsonl")
+    assert pool.import_files(f"{tmp_path}/*.jsonl").added == 2
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(line("c").encode())))
+    assert pool.import_files("-").added == 1
+
+
+def test_what_the_user_says_fills_what_the_source_leaves_open(pool: Pool, tmp_path: Path) -> None:
+    path = written(tmp_path, line("a") + line("b", agent="theirs"))
+    pool.import_files(path, options=ImportOptions(agent="mine", environment="e", model="m"))
+    rows = pool.sql("select agent, environment, model from trajectories order by 1").fetchall()
+    assert rows == [("mine", "e", "m"), ("theirs", "e", "m")]
+
+
+def test_secrets_are_replaced_and_counted(pool: Pool, tmp_path: Path) -> None:
+    report = pool.import_files(written(tmp_path, line(f"my key is {KEY} ok")))
+    assert report.secrets == {"aws-access-key-id": 2}, "in the step, and in the goal made of it"
+    stored = pool.sql("select text from steps where actor = 'user'").fetchall()[0][0]
+    assert KEY not in stored
+    assert "[REDACTED:" in stored
+
+
+def test_redaction_can_be_turned_off(pool: Pool, tmp_path: Path) -> None:
+    report = pool.import_files(written(tmp_path, line(f"my key is {KEY} ok")), redact=False)
+    assert not report.secrets
+    assert KEY in pool.sql("select text from steps where actor = 'user'").fetchall()[0][0]
+
+
+def test_a_step_whose_text_changed_drops_its_token_ids(pool: Pool, tmp_path: Path) -> None:
+    steps = [{"actor": "agent", "text": KEY, "completion_token_ids": [1, 2], "logprobs": [-1, -2]}]
+    steps.append({"actor": "agent", "text": "clean", "completion_token_ids": [3]})
+    pool.import_files(
+        written(tmp_path, json.dumps({"task_id": "t/1", "steps": steps}) + "\n" + line())
+    )
+    rows = pool.sql(
+        "select completion_token_ids, logprobs from steps where trajectory_id in "
+        "(select trajectory_id from steps where text = 'clean') order by step_index"
+    )
+    assert rows.fetchall() == [(None, None), ([3], None)]
+
+
+def test_inline_media_move_to_blobs(pool: Pool, tmp_path: Path) -> None:
+    picture = b"\x89PNG not really"
+    data = base64.b64encode(picture).decode()
+    name = hashlib.sha256(picture).hexdigest()
+    parts = [
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
+    ]
+    row = {"messages": [{"role": "user", "content": parts}, {"role": "assistant", "content": "ok"}]}
+    report = pool.import_files(written(tmp_path, json.dumps(row) + "\n" + json.dumps(row) + "\n"))
+    assert report.media == 4
+    content = pool.sql("select content from steps where content is not null").fetchall()[0][0]
+    assert data not in content
+    assert content.count(f"blob:sha256:{name}") == 2
+    assert pool.blobs.names() == [name]
+    assert pool.blobs.get(name) == picture
+
+
+def test_blobs_of_a_deleted_run_go_with_the_vacuum(pool: Pool, tmp_path: Path) -> None:
+    test_inline_media_move_to_blobs(pool, tmp_path)
+    assert pool.vacuum().blobs_removed == 0
+    pool.delete("true")
+    assert pool.vacuum().blobs_removed == 1
+    assert pool.blobs.names() == []
+
+
+def test_a_large_observation_among_small_ones_goes_in_whole(pool: Pool, tmp_path: Path) -> None:
+    big = "x" * 20_000_000
+    path = tmp_path / "runs.jsonl"
+    with path.open("w") as file:
+        for n in range(20):
+            file.write(line(f"small {n}"))
+        file.write(line(big))
+    assert pool.import_files(path).added == 21
+    assert pool.sql("select max(length(text)) from steps").fetchall() == [(20_000_000,)]
+
+
+def test_the_report_is_json(pool: Pool, tmp_path: Path) -> None:
+    report = pool.import_files(written(tmp_path, line() + "{broken\n"))
+    values = json.loads(json.dumps(report.as_dict()))
+    assert values["added"] == 1
+    assert values["problems"][0]["line"] == 2
+    assert values["formats"] == {"trajstore-jsonl": {"files": 1, "trajectories": 1, "bad": 1}}

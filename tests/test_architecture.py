@@ -1,0 +1,76 @@
+"""What holds for the code as a whole: import weight, layers, hot paths."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = ("torch", "lancedb", "transformers", "vllm", "typer", "duckdb", "pyarrow", "deltalake")
+
+PER_ROW = {
+    "schema/convert.py": "Arrow to Python values, on request",
+    "store/append.py": "ids and ranks of the rows that a batch brings",
+    "store/known.py": "ids that are there already",
+    "store/pins.py": "a handful of pins and settings",
+    "store/reader.py": "ids, a few hundred at a time",
+    "store/rows.py": "steps whose results are not in the order of their calls",
+    "store/snapshot.py": "the list of files",
+    "store/store.py": "blob names at a vacuum",
+    "store/upkeep.py": "revisions to delete",
+    "pipeline/describe.py": "a few rows to print",
+    "pipeline/labelling.py": "rows of a label file",
+}
+"""Where rows may become Python values, and why."""
+
+
+def test_importing_trajstore_loads_nothing_heavy() -> None:
+    program = f"import sys, trajstore; print([m for m in {HEAVY} if m in sys.modules])"
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
+    assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("module", ["store", "importers", "rollouts", "exports", "pipeline"])
+def test_no_package_loads_torch_or_the_command_line(module: str) -> None:
+    program = (
+        f"import sys, trajstore.{module}; "
+        "names = 'torch transformers lancedb vllm typer pandas'.split(); "
+        "print([m for m in names if m in sys.modules])"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
+    assert out.stdout.strip() == "[]"
+
+
+def test_rows_become_python_values_only_where_it_is_said_why() -> None:
+    found = set()
+    for path in sorted((ROOT / "trajstore").rglob("*.py")):
+        if "importers" in path.parts or "exports" in path.parts or path.name == "testing.py":
+            continue
+        calls = {
+            n.attr for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Attribute)
+        }
+        if calls & {"to_pylist", "to_pandas", "fetchall", "iterrows", "to_pydict"}:
+            found.add(path.relative_to(ROOT / "trajstore").as_posix())
+    assert found - PER_ROW.keys() - {"store/guard.py", "store/verify.py"} == set()
+
+
+def test_files_and_functions_stay_short() -> None:
+    long = []
+    for path in [*(ROOT / "trajstore").rglob("*.py"), *(ROOT / "cli").rglob("*.py")]:
+        text = path.read_text()
+        if text.count("\n") > 500:
+            long.append(f"{path.relative_to(ROOT)}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                size = (node.end_lineno or 0) - node.lineno + 1
+                if size > 60:
+                    long.append(f"{path.relative_to(ROOT)}: {node.name} has {size} lines")
+    assert long == []
