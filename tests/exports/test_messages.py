@@ -209,6 +209,12 @@ def test_the_goal_is_not_said_twice(run: Run, first: Step) -> None:
     assert len(chat_messages(run(first, Step(actor="agent", text="a"), goal="Do it."))) == 2
 
 
+def test_a_goal_that_only_the_user_knows_is_not_told(run: Run) -> None:
+    greeting = Step(actor="agent", text="How can I help?")
+    messages = chat_messages(run(greeting, Step(actor="user", text="Hi"), goal="Be rude."))
+    assert [m["content"] for m in messages] == ["How can I help?", "Hi"]
+
+
 def test_turns_in_a_row_stay_apart_unless_merging_is_asked_for(run: Run) -> None:
     steps = [Step(actor="user", text=t) for t in "ab"] + [Step(actor="agent", text=t) for t in "cd"]
     merged = render_chat(run(*steps), ChatRules(consecutive="merge"))

@@ -177,9 +177,23 @@ def test_a_masked_turn_at_the_end_is_cut_off(run: Run) -> None:
     assert [[m["content"] for m in r.messages] for r in rows] == [["q", "a"]]
 
 
-def test_a_run_that_the_agent_begins_has_no_prompt(run: Run) -> None:
+def test_an_agent_turn_that_opens_the_run_is_prompt(run: Run) -> None:
+    (row,) = _rows(run(_agent("hello"), _USER, _agent("a")), _SPLIT)
+    record = row.record("prompt-completion")
+    assert [m["content"] for m in record["prompt"]] == ["hello", "q"]
+    assert row.trainable == [False, False, True]
+    assert row.applied == {"opening-as-prompt": 1}
+
+
+def test_a_single_agent_turn_has_no_prompt(run: Run) -> None:
     assert _refused(run(_agent("a")), _SPLIT).reason == "no-prompt"
     assert _row(run(_agent("a"), goal="Do it."), _SPLIT).prompt_length == 1
+
+
+def test_what_comes_after_the_last_agent_turn_is_left_out(run: Run) -> None:
+    row = _row(run(_USER, _agent("a"), _USER, Step(actor="environment", text="e")))
+    assert [m["content"] for m in row.messages] == ["q", "a"]
+    assert row.applied == {"event-as-user": 1, "tail-left-out": 2}
 
 
 def test_rules_are_counted_once_for_a_run_of_several_rows(run: Run) -> None:

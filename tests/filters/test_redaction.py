@@ -114,6 +114,40 @@ def test_canonical_arguments_that_do_not_come_from_the_raw_text_are_redacted(
     assert found == {"github-token": 1}
 
 
+def test_arguments_are_redacted_where_only_the_canonical_form_is_left() -> None:
+    call = ToolCall(name=f"run_{SECRET}", arguments=canonical_json(["x", SECRET]))
+    step, found = only_step(agent(tool_calls=(call,)))
+    assert step.tool_calls == (ToolCall(name=f"run_{CLEAN}", arguments=f'["x","{CLEAN}"]'),)
+    assert found == {"github-token": 2}
+
+
+def test_clean_calls_beside_a_secret_stay_as_they_are() -> None:
+    calls = (
+        ToolCall.of("bash", '{"b": 1,   "a": 2.50}', "c1"),
+        ToolCall.of("bash", "not json", "c2"),
+        ToolCall.of("bash", None, "c3"),
+        ToolCall(name="x", arguments='{"a":1}', arguments_raw="x(a=1)"),
+    )
+    step, _ = only_step(agent(text=SECRET, tool_calls=calls))
+    assert step.tool_calls == calls
+
+
+def test_different_kinds_are_counted_apart() -> None:
+    key = "AKIA" + "IOSFODNN7EXAMPLE"
+    clean, found = redact_trajectory(run(agent(text=f"{key} {SECRET}"), goal=f"{key} and {key}"))
+    assert found == {"aws-access-key-id": 3, "github-token": 1}
+    assert clean.goal == "[REDACTED:aws-access-key-id] and [REDACTED:aws-access-key-id]"
+
+
+def test_redacting_twice_is_redacting_once() -> None:
+    once, _ = redact_trajectory(
+        run(agent(text=SECRET, metadata=f'["{SECRET}"]'), tools=f'["{SECRET}"]', error=SECRET)
+    )
+    twice, found = redact_trajectory(once)
+    assert twice is once
+    assert found == {}
+
+
 def test_a_secret_spelt_with_json_escapes_is_found() -> None:
     raw = '{"t": "\\u0067hp_' + SECRET[4:] + '", "é": 1}'
     step, found = only_step(agent(tool_calls=(ToolCall.of("bash", raw),)))

@@ -38,6 +38,8 @@ B62 = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0u1V2w3X4y5Z6"
         "'Authorization': 'Bearer ' + self.access_token_v2",
         "Authorization: Bearer authentication",
         "Authorization: Basic realm=x",
+        "Authorization: Basic abcdefghi",
+        "Authorization: Basic authentication",
         "https://user:pass@example.com",
         "https://user:password@example.com",
         "https://oauth2:${GITLAB_TOKEN}@gitlab.com/x",

@@ -78,7 +78,7 @@ def test_what_the_user_adds_to_results_is_a_step_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("more", "flag"), [({}, None), ({"is_error": True}, True)])
-def test_errors_are_those_that_the_block_states(more: dict[str, Any], flag: bool | None) -> None:
+def test_errors_are_those_that_the_block_states(more: dict[str, Any], flag: Any) -> None:
     (step,) = steps(says(USE), given(result("t1", **more)))
     assert step.observations[0].is_error is flag
 

@@ -309,3 +309,13 @@ def test_custom_fields_are_kept(tmp_path: Path) -> None:
     )
     kept = meta(run)
     assert (kept["extra"], kept["notes"], kept["trajectory_id"]) == ({"a": 1}, "by hand", "t-1")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello\n", b"{", b"[", b"null", b"[[1]]", b'{"a": \xff}', b"PK\x03\x04", b"\0\1"],
+)
+def test_detection_raises_on_nothing(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    assert IMPORTER.detect(Source(path)) == 0

@@ -266,3 +266,10 @@ def test_a_step_that_is_no_object_is_named() -> None:
     document = {"steps": [{"source": "user", "message": "a"}, "oops"]}
     with pytest.raises(TypeError, match="step 2 is not an object"):
         add_steps(document, StepBuilder())
+
+
+def test_values_of_the_wrong_type_become_text() -> None:
+    (step,) = built(
+        {"source": "agent", "message": {"text": "x"}, "reasoning_content": [1], "model_name": 4}
+    )
+    assert (step.text, step.reasoning, step.model) == ("x", "[1]", "4")

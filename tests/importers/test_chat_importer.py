@@ -255,6 +255,12 @@ def test_a_kto_mark_beside_a_pair_of_words_is_a_label_and_a_number_is_not(tmp_pa
     assert json.loads(numbered.metadata or "") == {"label": 1}
 
 
+def test_a_line_may_be_a_list_of_messages(tmp_path: Path) -> None:
+    found = runs(tmp_path, {"messages": [ASK, say("a")]}, [ASK, say("a")], [ASK, say("b")])
+    assert [t.steps[-1].text for t in found] == ["a", "a", "b"]
+    assert found[0].trajectory_id == found[1].trajectory_id != found[2].trajectory_id
+
+
 def test_a_record_that_is_no_object_is_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(f'{json.dumps({"messages": [ASK, say("a")]})}\n"text"\n')

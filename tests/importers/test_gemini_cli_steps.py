@@ -5,12 +5,16 @@ from typing import Any
 
 import pytest
 
-from trajstore.importers.gemini_cli_steps import steps_of, tokens_of
+from trajstore.importers.building import StepBuilder
+from trajstore.importers.gemini_cli_steps import add_message, tokens_of
 from trajstore.schema import Step
 
 
 def steps(*messages: dict[str, Any]) -> tuple[Step, ...]:
-    return steps_of(messages).steps()
+    builder = StepBuilder()
+    for message in messages:
+        add_message(builder, message)
+    return builder.steps()
 
 
 def gemini(content: Any = "", **fields: Any) -> dict[str, Any]:

@@ -234,6 +234,11 @@ def test_a_logged_response_is_the_last_step_with_its_tokens(tmp_path: Path) -> N
     assert (found.prompt_tokens, found.completion_tokens, found.cached_tokens) == (9, 2, 4)
 
 
+def test_a_broken_first_line_does_not_hide_the_format(tmp_path: Path) -> None:
+    good = {"messages": [ASK, {"role": "assistant", "content": "a"}]}
+    assert IMPORTER.detect(source(tmp_path, {"messages": []}, good)) == 0.5
+
+
 def test_a_broken_record_costs_no_other(tmp_path: Path) -> None:
     good = {"messages": [ASK, {"role": "assistant", "content": "a"}]}
     bad = {"messages": [ASK, {"content": "no role"}]}

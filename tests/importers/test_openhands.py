@@ -158,6 +158,14 @@ def test_export_session_and_evaluation_are_the_same_run(tmp_path: Path) -> None:
     assert export.trajectory_id == stored.trajectory_id == evaluated.trajectory_id
 
 
+def test_a_run_downloaded_from_the_web_interface_is_the_same_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "download.json", {"trajectory": [asked(), did(2)]})
+    assert IMPORTER.detect(Source(path)) == 0.9
+    export = only(write(tmp_path / "run.json", [asked(), did(2)]))
+    assert only(path).steps == export.steps
+    assert only(path).trajectory_id == export.trajectory_id
+
+
 def test_a_longer_snapshot_is_the_same_run(tmp_path: Path) -> None:
     short = only(write(tmp_path / "a.json", [asked()]))
     long = only(write(tmp_path / "b.json", [asked(), did(2), did(3)]))

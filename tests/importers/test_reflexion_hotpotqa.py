@@ -114,10 +114,8 @@ def test_every_line_of_action_and_observation_is_read(
 ) -> None:
     """The second implementation: cut the log at its answers and keep each distinct block."""
     text = source.path.read_text(encoding="utf-8")
-    found = {
-        b.split("Question:", 1)[-1]
-        for b in re.split(r"^Correct answer: .*$", text, flags=re.MULTILINE)
-    }
+    pieces = re.split(r"^Correct answer: .*$", text, flags=re.MULTILINE)
+    found = {piece.split("Question:", 1)[-1] for piece in pieces}
     actions = sum(len(re.findall(r"^Action \d+: ", b, flags=re.MULTILINE)) for b in found)
     steps = [s for t in real for s in t.steps if s.actor == "agent"]
     assert sum(len(s.tool_calls) for s in steps) == actions == 1312

@@ -254,6 +254,17 @@ def test_bad_records_cost_no_other(tmp_path: Path) -> None:
     assert "field 'memory' is missing" in problems(source)[0].reason
 
 
+def test_bad_records_of_the_trial_before_do_no_harm(tmp_path: Path) -> None:
+    trial(tmp_path, 0, {"name": ["x"], "memory": [], "is_success": True}, "text", env(0))
+    second = trial(tmp_path, 1, env(0, solved=True))
+    assert [t.success for t in runs(second)] == [True]
+
+
+def test_blank_memories_are_no_reflections(tmp_path: Path) -> None:
+    found = reflections(trial(tmp_path, 1, env(0, " ", "plan")))
+    assert [(r.trial, r.text) for r in found] == [(1, "plan")]
+
+
 def test_success_behind_a_broken_record_is_unclear(tmp_path: Path) -> None:
     """Trial 0 does not say whether env_0 was solved, so trial 1 cannot be its first success."""
     trial(tmp_path, 0, {"name": "env_0"}, env(1))

@@ -362,3 +362,20 @@ def test_a_broken_record_among_good_ones_is_named_by_line(tmp_path: Path) -> Non
     assert [type(i) for i in found] == [Trajectory, Problem, Trajectory]
     assert isinstance(found[1], Problem)
     assert found[1].line == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello\n", b"{", b"[", b"null", b"[[1]]", b'{"a": \xff}', b"PK\x03\x04", b"\0\1"],
+)
+def test_detection_raises_on_nothing(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    assert IMPORTER.detect(Source(path)) == 0
+
+
+def test_values_of_the_wrong_type_become_text() -> None:
+    odd = {"action": 1, "observation": {"a": 1}, "response": [2], "thought": None}
+    step = run_steps(run()["history"], [odd])[-1]
+    assert (step.text, step.observations[0].text) == ("[2]", '{"a":1}')
+    assert step.tool_calls[0].arguments == '{"command":"1"}'

@@ -72,8 +72,8 @@ def test_the_task_of_an_instance_is_the_same_for_every_agent() -> None:
         ("Here's the issue text:\nISSUE:\nIt\nfails.\n\nINSTRUCTIONS:\nNow", "It\nfails."),
         ("<pr_description>\nIt fails.\n</pr_description>\nHelp", "It fails."),
         (
-            "<pr_description>\nConsider the following PR description:\nIt fails.\n</pr_description>",
-            "It fails.",
+            "<pr_description>\nConsider the following PR description:\nFails.\n</pr_description>",
+            "Fails.",
         ),
         ("Please solve this issue: It fails.\n\nYou can execute bash commands and", "It fails."),
         ("Just do it.", "Just do it."),

@@ -40,7 +40,7 @@ def result(text: str, call_id: str = "c1") -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "name": "find", "content": text}
 
 
-def record(*messages: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def record(*messages: Any, **changes: Any) -> dict[str, Any]:
     task = {"user_id": "u", "actions": [], "instruction": "You want a refund.", "outputs": []}
     judged = {"reward": 1.0, "info": {"r_actions": 1.0}, "actions": []}
     info = {"task": task, "source": "user", "user_cost": 0.01, "reward_info": judged}
@@ -362,6 +362,13 @@ def test_bad_records_cost_no_other(tmp_path: Path) -> None:
     assert len(runs(source)) == 2
     assert [p.record for p in problems(source)] == ["1", "2", "3", "4", "5"]
     assert "field 'traj' is missing" in problems(source)[0].reason
+
+
+def test_bad_records_do_not_hide_the_environment_of_others(tmp_path: Path) -> None:
+    bad = ["text", record("no message")]
+    source = file(tmp_path, *bad, record(USER), name="x.json")
+    assert [t.task_id for t in runs(source)] == ["tau-bench/0"]
+    assert len(problems(source)) == 2
 
 
 def test_file_cut_in_the_middle_gives_what_is_whole(tmp_path: Path) -> None:

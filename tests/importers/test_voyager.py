@@ -47,8 +47,9 @@ def library(folder: Path, **entries: object) -> Source:
     return Source(folder / "skills.json")
 
 
-def describe(folder: Path, name: str, says: str) -> None:
-    (folder / "description" / f"{name}.txt").write_text(entry(name, says=says)["description"])
+def describe(folder: Path, file: str, name: str, says: str) -> None:
+    """A description file; those of redefinitions have the old name inside."""
+    (folder / "description" / f"{file}.txt").write_text(entry(name, says=says)["description"])
 
 
 # --- the real libraries -----------------------------------------------------------------------
@@ -167,8 +168,8 @@ def test_same_code_elsewhere_is_the_same_skill(tmp_path: Path) -> None:
 
 def test_old_description_of_a_redefined_skill_is_kept(tmp_path: Path) -> None:
     source = library(tmp_path, mine=entry("mine", says="new"))
-    describe(tmp_path, "mine", "old")
-    describe(tmp_path, "mineV2", "new")
+    describe(tmp_path, "mine", "mine", "old")
+    describe(tmp_path, "mineV2", "mine", "new")
     kept = json.loads(skills(source)["mine"].metadata or "")
     assert list(kept["other_descriptions"]) == ["mine"]
     assert "// old" in kept["other_descriptions"]["mine"]
@@ -176,8 +177,8 @@ def test_old_description_of_a_redefined_skill_is_kept(tmp_path: Path) -> None:
 
 def test_skill_that_is_called_v2_is_its_own(tmp_path: Path) -> None:
     source = library(tmp_path, mine=entry("mine"), mineV2=entry("mineV2", says="other"))
-    describe(tmp_path, "mine", "does it")
-    describe(tmp_path, "mineV2", "other")
+    describe(tmp_path, "mine", "mine", "does it")
+    describe(tmp_path, "mineV2", "mineV2", "other")
     assert [s.metadata for s in skills(source).values()] == [None, None]
     assert problems(source) == []
 

@@ -7,7 +7,7 @@ import string
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trajstore.importers.written_calls import function_calls, json_values, written_calls
@@ -92,6 +92,7 @@ def test_text_without_a_name_is_a_malformed_call_without_name(text: str) -> None
     assert found.calls[0].name == ""
 
 
+@settings(deadline=None)
 @given(name=NAMES, arguments=st.dictionaries(st.text(), JSON, max_size=4))
 def test_any_json_call_comes_back(name: str, arguments: dict[str, Any]) -> None:
     text = json.dumps({"name": name, "arguments": arguments})
@@ -103,6 +104,7 @@ def test_any_json_call_comes_back(name: str, arguments: dict[str, Any]) -> None:
     assert call.arguments_raw == json.dumps(arguments)
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_no_text_raises(text: str) -> None:
     assert written_calls(text).calls

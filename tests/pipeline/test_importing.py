@@ -154,3 +154,38 @@ def test_the_report_is_json(pool: Pool, tmp_path: Path) -> None:
     assert values["added"] == 1
     assert values["problems"][0]["line"] == 2
     assert values["formats"] == {"trajstore-jsonl": {"files": 1, "trajectories": 1, "bad": 1}}
+
+
+def test_a_run_that_does_not_fit_the_schema_costs_no_other(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from trajstore import Step, Trajectory
+    from trajstore.importers.jsonl import TrajstoreJsonlImporter
+
+    def runs(*_: object) -> list[Trajectory]:
+        steps = [(Step(actor="agent", text="a"),)] * 5
+        steps[1] = (Step(actor="agent", text=7),)  # type: ignore[arg-type]
+        steps[3] = (Step(actor="agent", logprobs=("high",)),)  # type: ignore[arg-type]
+        return [
+            Trajectory(
+                trajectory_id=f"r{n}", task_id="t/1", source="s", source_uri=f"x#{n}", steps=said
+            )
+            for n, said in enumerate(steps)
+        ]
+
+    monkeypatch.setattr(TrajstoreJsonlImporter, "convert", runs)
+    report = pool.import_files(written(tmp_path, line()))
+    assert (report.added, report.bad) == (3, 2)
+    assert {p.source for p in report.problems} == {"x#1", "x#3"}
+
+
+def test_memories_are_cleaned_of_secrets_too(pool: Pool, tmp_path: Path) -> None:
+    folder = tmp_path / "skill"
+    folder.mkdir()
+    code = f"async function login(bot) {{ bot.key = '{KEY}'; }}"
+    skills = {"login": {"code": code, "description": "logs in"}}
+    (folder / "skills.json").write_text(json.dumps(skills))
+    report = pool.import_files(folder, format="voyager")
+    assert report.skills == 1
+    assert report.secrets["aws-access-key-id"] == 1
+    assert KEY not in pool.sql("select code from skills").fetchall()[0][0]

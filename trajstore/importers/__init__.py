@@ -6,6 +6,7 @@ from trajstore.importers.importer import Importer
 from trajstore.importers.items import ImportOptions, Item, Problem
 from trajstore.importers.jsonl import read_jsonl_record, to_jsonl_record
 from trajstore.importers.registry import detect, importer, importers
+from trajstore.importers.sound import sound
 from trajstore.importers.source import Record, Source
 from trajstore.importers.walk import sources
 
@@ -20,6 +21,7 @@ __all__ = [
     "importer",
     "importers",
     "read_jsonl_record",
+    "sound",
     "sources",
     "to_jsonl_record",
 ]

@@ -258,14 +258,15 @@ def _from_number(value: float) -> datetime | None:
 
 
 def whole(value: Any) -> int | None:
-    """A count as int, or None where it is no whole number."""
+    """A count as int, or None where it is no whole number that fits into 64 bits."""
     if isinstance(value, bool) or value is None:
         return None
     try:
-        number = float(value)
-    except (TypeError, ValueError):
+        found = int(value)
+        same = found == float(value)
+    except (TypeError, ValueError, OverflowError):
         return None
-    return int(number) if number == int(number) else None
+    return found if same and abs(found) < 2**63 else None
 
 
 def number(value: Any) -> float | None:

@@ -71,6 +71,7 @@ class Importer(ABC):
                 TypeError,
                 ValueError,
                 AttributeError,
+                OverflowError,
                 RecursionError,
             ) as e:
                 yield self.problem(source, f"not a {self.name} record: {_explain(e)}", record)

@@ -23,6 +23,7 @@ MODULES = (
     "claude_code",
     "codex_cli",
     "gemini_cli",
+    "other_cli",
     "openai_responses",
     "anthropic_messages",
     "openai_chat",

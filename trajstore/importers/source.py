@@ -175,7 +175,7 @@ class Source:
     def elements(self) -> Iterator[Record | Problem]:
         """Elements of a JSON array, one at a time in memory and never the whole array."""
         with self.open() as stream:
-            text = _TextWindow(stream)
+            text = TextWindow(stream)
             text.skip("[ \t\r\n\ufeff")
             index = 0
             while True:
@@ -243,7 +243,7 @@ def _values(raw: bytes) -> list[Any]:
         return values
 
 
-class _TextWindow:
+class TextWindow:
     """A moving piece of text over a byte stream; grows only for a value larger than itself."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -263,19 +263,27 @@ class _TextWindow:
         return not self._done
 
     def at_end(self) -> bool:
+        """Whether nothing is left."""
         while self._at >= len(self._text):
             if not self._more():
                 return self._at >= len(self._text)
         return False
 
     def peek(self) -> str:
+        """The next character, without taking it."""
         return self._text[self._at]
 
     def skip(self, characters: str) -> None:
+        """Take characters as long as they are among the given ones."""
         while not self.at_end() and self._text[self._at] in characters:
             self._at += 1
 
     def value(self) -> Any:
+        """Take one JSON value.
+
+        Raises:
+            ValueError: there is none here.
+        """
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)

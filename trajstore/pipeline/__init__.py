@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trajstore.pipeline.demo import DemoReport, run_demo
 from trajstore.pipeline.describe import describe
 from trajstore.pipeline.exporting import export_sft_from
 from trajstore.pipeline.importing import ImportReport, import_into
@@ -9,6 +10,7 @@ from trajstore.pipeline.labelling import LabelReport, label_from_file
 from trajstore.pipeline.pool import Pool
 
 __all__ = [
+    "DemoReport",
     "ImportReport",
     "LabelReport",
     "Pool",
@@ -16,4 +18,5 @@ __all__ = [
     "export_sft_from",
     "import_into",
     "label_from_file",
+    "run_demo",
 ]

@@ -12,15 +12,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from trajstore.errors import ImportFormatError, RecordError
-from trajstore.filters import redact_trajectory
-from trajstore.importers import Importer, ImportOptions, Problem, Source, detect, importer, sources
+from trajstore.filters import redact, redact_trajectory
+from trajstore.importers import (
+    Importer,
+    ImportOptions,
+    Problem,
+    Source,
+    detect,
+    importer,
+    sound,
+    sources,
+)
 from trajstore.importers.items import Item
 from trajstore.pipeline.media import without_inline_media
 from trajstore.schema import Label, Reflection, Skill, Trajectory, Workflow, finish
 from trajstore.store import AppendReport, Store
 
 _T = TypeVar("_T")
+_TEXTS = ("text", "code", "description", "docstring", "rationale", "steps", "metadata")
 _BATCH_ROWS = 20_000
 _BATCH_BYTES = 32 << 20
 _PROBLEMS_KEPT = 1_000
@@ -208,17 +220,33 @@ class _Import:
             self._problem(item)
             return
         if isinstance(item, Skill | Reflection | Workflow):
-            self._memories.append(item)
+            self._memories.append(self._clean(item))
             self._rows += 1
         elif isinstance(item, Label):
-            self._buffer.append(item)
+            self._buffer.append(self._clean(item))
             self._rows += 1
         else:
             self._take_run(item)
         if self._rows >= _BATCH_ROWS or self._bytes >= _BATCH_BYTES:
             self.flush()
 
+    def _clean(self, item: _T) -> _T:
+        """A label or memory without secrets in its texts."""
+        changes: dict[str, Any] = {}
+        for name in _TEXTS if self._redact else ():
+            before = getattr(item, name, None)
+            if isinstance(before, str):
+                after, found = redact(before)
+                self.report.secrets.update(found)
+                changes |= {name: after} if found else {}
+        return replace(item, **changes) if changes else item  # type: ignore[type-var]
+
     def _take_run(self, run: Trajectory) -> None:
+        try:
+            sound(run)
+        except TypeError as error:
+            self._unfit(run, error)
+            return
         self.report.trajectories += 1
         options = self._options
         run = replace(
@@ -253,9 +281,26 @@ class _Import:
                 record=problem.record,
             )
 
+    def _unfit(self, item: Trajectory | Label, error: Exception) -> None:
+        place = item.source_uri if isinstance(item, Trajectory) else None
+        reason = f"does not fit the schema: {error}"
+        self._problem(Problem(source=place or "", record=item.trajectory_id, reason=reason))
+
+    def _append(self, items: list[Trajectory | Label]) -> None:
+        """Append items; where some do not fit, all the others go in."""
+        try:
+            self.report.count(self._store.append(items))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            if len(items) == 1:
+                self._unfit(items[0], error)
+                return
+            half = len(items) // 2
+            self._append(items[:half])
+            self._append(items[half:])
+
     def flush(self) -> None:
         if self._buffer:
-            self.report.count(self._store.append(self._buffer))
+            self._append(self._buffer)
         memories, self._memories = self._memories, []
         self.report.skills += self._store.add_skills(_of(memories, Skill))
         self.report.reflections += self._store.add_reflections(_of(memories, Reflection))
