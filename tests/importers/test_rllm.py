@@ -227,3 +227,53 @@ def test_older_files_without_uid_are_told_by_content(tmp_path: Path) -> None:
     other = episode(trajectory(step(USER, {"role": "assistant", "content": "5"}), uid=None))
     assert of(tmp_path, one).run.trajectory_id != of(tmp_path, other).run.trajectory_id
     assert of(tmp_path, one).run.trajectory_id == of(tmp_path, one).run.trajectory_id
+
+
+def test_last_chat_message_that_was_seen_is_not_said_again(tmp_path: Path) -> None:
+    action = {"type": "tool_call", "tool_name": "w", "tool_args": {"q": 1}, "tool_result": "sun"}
+    run = of(tmp_path, trajectory(step(USER, FOUR), step(USER, FOUR, action=action))).run
+    assert [(s.actor, s.text) for s in run.steps] == [
+        ("user", "2+2?"),
+        ("agent", "4"),
+        ("agent", ""),
+    ]
+    assert run.steps[2].tool_calls[0].arguments == '{"q":1}'
+    assert run.steps[2].observations[0].text == "sun"
+
+
+def test_observation_beside_the_chat_is_kept(tmp_path: Path) -> None:
+    run = of(tmp_path, trajectory(step(USER, FOUR, observation="a hint"))).run
+    assert detail(run.steps[1].metadata)["observation"] == "a hint"
+    same = of(tmp_path, trajectory(step(USER, FOUR, observation="2+2?"))).run
+    assert "observation" not in detail(same.steps[1].metadata)
+
+
+def test_image_blocks_among_prompt_ids_are_no_ids(tmp_path: Path) -> None:
+    value = step(USER, FOUR, prompt_ids=[1, {"image": "x"}], response_ids=[2])
+    made = of(tmp_path, trajectory(value)).run.steps[1]
+    assert (made.prompt_token_ids, made.completion_token_ids) == (None, (2,))
+
+
+def test_broken_token_ids_are_a_problem(tmp_path: Path) -> None:
+    found = of(tmp_path, trajectory(step(USER, FOUR, response_ids=["a"])))
+    assert found.runs == []
+    assert "a token id is a whole number" in found.problems[0].reason
+
+
+def test_goal_is_the_tasks_question_in_any_spelling(tmp_path: Path) -> None:
+    for task in ("2+2?", {"problem": "2+2?"}, {"question": "2+2?", "answer": "4"}):
+        assert of(tmp_path, trajectory(step(USER, FOUR), task=task)).run.goal == "2+2?"
+    assert of(tmp_path, trajectory(step(USER, FOUR), task={"id": 1})).run.goal == "2+2?"
+
+
+def test_task_of_a_bare_trajectory_is_the_task_itself(tmp_path: Path) -> None:
+    one = of(tmp_path, trajectory(step(USER, FOUR))).run
+    other = of(tmp_path, trajectory(step(USER, FOUR), uid="u2")).run
+    third = of(tmp_path, trajectory(step(USER, FOUR), task="3+3?")).run
+    assert one.task_id == other.task_id != third.task_id
+    assert one.trajectory_id != other.trajectory_id
+
+
+def test_empty_trajectory_of_an_episode_is_kept_without_steps(tmp_path: Path) -> None:
+    run = of(tmp_path, episode(trajectory(), termination_reason="error", is_correct=False)).run
+    assert (run.n_steps, run.status, run.success) == (0, "error", False)

@@ -12,7 +12,7 @@ from trajstore.importers.framework_messages import decoded
 from trajstore.importers.importer import Importer, success_of, uri
 from trajstore.importers.items import ImportOptions, Item
 from trajstore.importers.occurrences import Occurrences
-from trajstore.importers.soundness import sound
+from trajstore.importers.record_by_record import converted
 from trajstore.importers.source import Record, Source
 from trajstore.importers.table_rows import TableRows
 from trajstore.schema import Step, Trajectory, digest, json_text_or_none, trajectory_id
@@ -23,7 +23,6 @@ _TAKEN = frozenset(
     {"messages_and_choices", "reward", "metrics", "tools", "additional_histories", "messages"}
 )
 _GROUP_TAKEN = frozenset({"trajectories", "exceptions"})
-_UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class ArtImporter(Importer):
@@ -65,16 +64,7 @@ class ArtImporter(Importer):
             return
         rows = TableRows(source) if source.shape in {"parquet", "arrow"} else source
         reading = _Reading(rows, options)
-        for record in rows.records():
-            if not isinstance(record, Record):
-                yield record
-                continue
-            try:
-                items = [sound(run) for run in reading.items(record)]
-            except _UNFIT as error:
-                yield self.problem(source, f"not an ART trajectory or group: {error}", record)
-                continue
-            yield from items
+        yield from converted(self, rows, reading.items)
 
 
 def _is_trajectory(value: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from trajstore.importers.building import Draft, StepBuilder, openai_steps
 from trajstore.importers.framework_messages import decoded
+from trajstore.importers.token_lists import token_ids
 from trajstore.schema import Step, json_text_or_none
 
 _CHOICE_TAKEN = frozenset({"message", "logprobs", "index", "token_ids", "finish_reason"})
@@ -84,7 +85,7 @@ def _sampled(entry: Mapping[str, Any]) -> dict[str, Any]:
         if str(t.get("token", "")).startswith(_ID_PREFIX)
     ]
     if ids and (not tokens or len(ids) == len(tokens)):
-        values["completion_token_ids"] = tuple(ids)
+        values["completion_token_ids"] = token_ids(ids)
         values["completion_tokens"] = len(ids)
     kept: dict[str, Any] = {"finish_reason": entry.get("finish_reason")}
     if tokens and "completion_token_ids" not in values:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from trajstore.schema import Actor, Observation, Step, ToolCall, json_text, json_text_or_none
@@ -52,6 +53,12 @@ class Draft:
         asked = sum(c.call_id == call_id for c in self.calls)
         return sum(o.call_id == call_id for o in self.observations) < asked
 
+    def all_answered(self) -> bool:
+        """Whether every call of this draft has its result."""
+        if len(self.observations) < len(self.calls):
+            return False
+        return not any(self.unanswered(c.call_id) for c in self.calls)
+
     def build(self) -> Step:
         """The finished step."""
         return Step(
@@ -74,6 +81,7 @@ class StepBuilder:
     def __init__(self) -> None:
         """Start empty."""
         self.drafts: list[Draft] = []
+        self._answered = 0
 
     def add(self, actor: Actor, text: str | None = None, **values: Any) -> Draft:
         """Append a draft; ``values`` are further fields of :class:`Step` (None is left out)."""
@@ -93,10 +101,14 @@ class StepBuilder:
         return draft
 
     def _asking(self, call_id: str | None) -> Draft | None:
+        last = len(self.drafts) - 1
+        while self._answered < last and self.drafts[self._answered].all_answered():
+            self._answered += 1
+        open_ = islice(self.drafts, self._answered, None)
         if call_id is None:
-            waiting = (d for d in reversed(self.drafts) if d.calls and d.unanswered(None))
+            waiting = (d for d in reversed(list(open_)) if d.calls and d.unanswered(None))
         else:
-            waiting = (d for d in self.drafts if d.calls and d.unanswered(call_id))
+            waiting = (d for d in open_ if d.calls and d.unanswered(call_id))
         return next(waiting, None)
 
     def steps(self) -> tuple[Step, ...]:
@@ -120,13 +132,14 @@ def text_of(content: Any) -> str | None:
     return str(content)
 
 
-_TEXT_KINDS = {None, "text", "input_text", "output_text", "summary_text"}
+_TEXT_KINDS = {"text", "input_text", "output_text", "summary_text"}
 
 
 def _part_text(part: Any) -> str | None:
     if isinstance(part, str):
         return part
-    if isinstance(part, Mapping) and part.get("type") in _TEXT_KINDS:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if isinstance(part, Mapping) and (kind is None or str(kind) in _TEXT_KINDS):
         value = part.get("text", part.get("value", part.get("content")))
         return value if isinstance(value, str) else None
     return None

@@ -12,7 +12,6 @@ from trajstore.importers.building import StepBuilder, moment, number, text_of, w
 from trajstore.importers.importer import Importer, success_of, uri
 from trajstore.importers.items import ImportOptions, Item
 from trajstore.importers.response_items import response_steps, usage_fields
-from trajstore.importers.soundness import sound
 from trajstore.importers.source import Record, Source
 from trajstore.importers.tau2_bench import IMPORTER as TAU2
 from trajstore.schema import (
@@ -81,7 +80,7 @@ class NemoGymImporter(Importer):
         reward = number(value.get("reward"))
         started, ended = _times(value, response)
         usage = _run_usage(value, response, steps)
-        run = Trajectory(
+        yield Trajectory(
             trajectory_id=trajectory_id(
                 self.name, digest(agent, task, attempt, *(named if any(named) else (_said(steps),)))
             ),
@@ -109,7 +108,6 @@ class NemoGymImporter(Importer):
             completion_tokens=usage.get("completion_tokens"),
             cached_tokens=usage.get("cached_tokens"),
         )
-        yield sound(run)
 
 
 def _is_ours(value: Any) -> bool:

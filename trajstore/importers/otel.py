@@ -15,12 +15,11 @@ from trajstore.importers.otel_spans import (
     spans_in,
     speaks_of_models,
 )
+from trajstore.importers.record_by_record import UNFIT
 from trajstore.importers.source import Record, Source
 from trajstore.importers.span_runs import NoAgentError, Trace, conversation_of, runs
 from trajstore.importers.spans import Span
 from trajstore.schema import digest
-
-_UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class OtelImporter(Importer):
@@ -57,6 +56,8 @@ class OtelImporter(Importer):
             yield self.ignored(source, "the JSON schema of GenAI messages, no recorded run")
             return
         groups, last = self._survey(source)
+        if not groups:
+            yield self.ignored(source, "there is no span in it")
         idle = 0
         held: dict[str, list[Span]] = {}
         place: dict[str, str] = {}
@@ -66,7 +67,7 @@ class OtelImporter(Importer):
                 continue
             try:
                 spans = self._spans(record.value)
-            except _UNFIT as error:
+            except UNFIT as error:
                 yield self.problem(source, f"not a span: {error}", record)
                 continue
             for span in spans:
@@ -111,7 +112,7 @@ class OtelImporter(Importer):
         """Spans of a record, none where it is bad; the second reading says so."""
         try:
             return self._spans(record.value)
-        except _UNFIT:
+        except UNFIT:
             return []
 
     def _run(
@@ -129,7 +130,7 @@ class OtelImporter(Importer):
             return list(runs(spans, trace, options))
         except NoAgentError:
             raise
-        except _UNFIT as error:
+        except UNFIT as error:
             return [Problem(source=source.uri, record=group, reason=f"bad trace: {error}")]
 
 

@@ -19,6 +19,7 @@ from trajstore.importers.building import (
     text_of,
     whole,
 )
+from trajstore.importers.token_lists import logprobs, token_ids
 from trajstore.schema import Observation, ToolCall, json_text, json_text_or_none
 
 _BORING: Mapping[str, Any] = {"status": "completed"}
@@ -181,14 +182,13 @@ class _ItemReader:
             self._open = None
 
     def _tokens(self, draft: Draft, item: Mapping[str, Any]) -> None:
-        fields = (
-            ("prompt_token_ids", "prompt_token_ids"),
-            ("completion_token_ids", "generation_token_ids"),
-            ("logprobs", "generation_log_probs"),
-        )
-        found = {ours: tuple(item[theirs]) for ours, theirs in fields if item.get(theirs)}
-        draft.values.update(found)
-        if found:
+        found = {
+            "prompt_token_ids": token_ids(item.get("prompt_token_ids")),
+            "completion_token_ids": token_ids(item.get("generation_token_ids")),
+            "logprobs": logprobs(item.get("generation_log_probs")),
+        }
+        draft.values.update({k: v for k, v in found.items() if v is not None})
+        if any(found.values()):
             self._open = None
 
 

@@ -9,7 +9,6 @@ from trajstore.importers.building import moment, number, text_of, whole
 from trajstore.importers.importer import Importer, success_of, uri
 from trajstore.importers.items import ImportOptions, Item
 from trajstore.importers.rllm_steps import steps_of
-from trajstore.importers.soundness import sound
 from trajstore.importers.source import Record, Source
 from trajstore.schema import Status, Step, Trajectory, digest, json_text_or_none, trajectory_id
 
@@ -52,16 +51,18 @@ class RllmImporter(Importer):
                 self.ignored(source, "the summary of a batch; its episodes are files beside it")
             ]
         if isinstance(value.get("trajectories"), list):
-            return [sound(run) for run in self._episode(source, record, options)]
+            return list(self._episode(source, record, options))
         if not _is_trajectory(value):
             raise TypeError("neither an episode nor a trajectory with steps")
-        return [sound(self._trajectory(value, {}, 1, uri(source, record), options))]
+        return [self._trajectory(value, {}, 1, uri(source, record), options)]
 
     def _episode(
         self, source: Source, record: Record, options: ImportOptions
     ) -> Iterator[Trajectory]:
         episode = record.value
         trajectories = episode["trajectories"]
+        if not trajectories:
+            raise ValueError("the episode has no trajectory")
         for i, trajectory in enumerate(trajectories):
             place = uri(source, record)
             if len(trajectories) > 1:

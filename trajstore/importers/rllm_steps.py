@@ -8,6 +8,7 @@ from typing import Any
 
 from trajstore.importers.building import StepBuilder, number, rest, text_of
 from trajstore.importers.framework_messages import Said, prompt_messages, result_text
+from trajstore.importers.token_lists import logprobs, token_ids
 from trajstore.schema import Observation, Step, ToolCall, json_text
 
 _TAKEN = frozenset(
@@ -103,14 +104,14 @@ def _values(step: Mapping[str, Any], observed: Any) -> dict[str, Any]:
 
     ``advantage`` and ``mc_return`` stay in the metadata: they were computed, and by one trainer.
     """
-    prompt, response = step.get("prompt_ids") or (), step.get("response_ids") or ()
     values: dict[str, Any] = {"reward": number(step.get("reward"))}
+    response, prompt = token_ids(step.get("response_ids")), step.get("prompt_ids") or ()
     if response:
-        values["completion_token_ids"] = tuple(response)
+        values["completion_token_ids"] = response
         values["completion_tokens"] = len(response)
-        values["logprobs"] = tuple(step.get("logprobs") or ()) or None
+        values["logprobs"] = logprobs(step.get("logprobs"))
     if prompt and all(isinstance(p, int) for p in prompt):
-        values["prompt_token_ids"] = tuple(prompt)
+        values["prompt_token_ids"] = token_ids(prompt)
         values["prompt_tokens"] = len(prompt)
     action = step.get("action")
     told = isinstance(action, Mapping) and ("role" in action or action.get("type") == "tool_call")

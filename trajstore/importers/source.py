@@ -176,7 +176,8 @@ class Source:
         """Elements of a JSON array, one at a time in memory and never the whole array."""
         with self.open() as stream:
             text = TextWindow(stream)
-            text.skip("[ \t\r\n\ufeff")
+            text.skip(" \t\r\n\ufeff")
+            text.take("[")
             index = 0
             while True:
                 text.skip(", \t\r\n")
@@ -276,6 +277,11 @@ class TextWindow:
     def skip(self, characters: str) -> None:
         """Take characters as long as they are among the given ones."""
         while not self.at_end() and self._text[self._at] in characters:
+            self._at += 1
+
+    def take(self, character: str) -> None:
+        """Take that one character, if it is next."""
+        if not self.at_end() and self._text[self._at] == character:
             self._at += 1
 
     def value(self) -> Any:

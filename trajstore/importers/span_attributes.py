@@ -18,6 +18,7 @@ from trajstore.importers.span_messages import (
     prompt_of,
 )
 from trajstore.importers.spans import Kind, Span
+from trajstore.importers.token_lists import token_ids
 
 Events = list[tuple[str, dict[str, Any]]]
 """Span events: name and attributes."""
@@ -316,7 +317,7 @@ def _ids(value: Any) -> tuple[int, ...] | None:
     plain = decoded(value)
     if isinstance(plain, list | tuple) and plain and isinstance(plain[0], list | tuple):
         plain = plain[0]
-    return tuple(int(v) for v in plain) if isinstance(plain, list | tuple) and plain else None
+    return token_ids(plain) if isinstance(plain, list | tuple) else None
 
 
 def _read_events(span: Span, events: Events) -> None:

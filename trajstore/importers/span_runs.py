@@ -11,7 +11,6 @@ from typing import Any
 from trajstore.importers.framework_messages import decoded, prompt_messages
 from trajstore.importers.importer import success_of
 from trajstore.importers.items import ImportOptions, Item
-from trajstore.importers.soundness import sound
 from trajstore.importers.span_steps import SpanReader
 from trajstore.importers.spans import Scope, Span, link, scopes
 from trajstore.schema import (
@@ -89,7 +88,7 @@ def runs(spans: list[Span], trace: Trace, options: ImportOptions) -> Iterator[It
         steps = reader.read(scope)
         readers[id(scope)] = (run, reader)
         if steps:
-            yield sound(_trajectory(scope, steps, run, trace, options, _parent(scope, readers)))
+            yield _trajectory(scope, steps, run, trace, options, _parent(scope, readers))
     for mark in _marks(spans, trace):
         yield _label(mark, found, readers)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from trajstore.importers.building import moment, number, whole
@@ -11,7 +12,7 @@ from trajstore.importers.framework_messages import decoded
 from trajstore.importers.importer import Importer, success_of, uri
 from trajstore.importers.items import ImportOptions, Item
 from trajstore.importers.occurrences import Occurrences
-from trajstore.importers.soundness import sound
+from trajstore.importers.record_by_record import converted
 from trajstore.importers.source import Record, Source
 from trajstore.importers.verifiers_steps import result_steps
 from trajstore.importers.verifiers_traces import is_trace, trace_trajectories
@@ -35,7 +36,6 @@ _TAKEN = _RESULT | {
     "error_chain",
     "long_error_chain",
 }
-_UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class VerifiersImporter(Importer):
@@ -68,17 +68,11 @@ class VerifiersImporter(Importer):
             yield self.ignored(source, "settings of an evaluation; read with results.jsonl beside")
             return
         about, same, attempts = _beside(source), Occurrences(), Counter[str]()
-        for record in source.records():
-            if not isinstance(record, Record):
-                yield record
-                continue
-            try:
-                found = self._items(source, record, options, about, same, attempts)
-                items = [sound(run) for run in found]
-            except _UNFIT as error:
-                yield self.problem(source, f"not a verifiers record: {error!r}", record)
-                continue
-            yield from items
+        yield from converted(
+            self,
+            source,
+            lambda record: self._items(source, record, options, about, same, attempts),
+        )
 
     def _items(
         self,
@@ -97,40 +91,49 @@ class VerifiersImporter(Importer):
             )
             return
         value = record.value
-        steps = result_steps(value)
-        reward, failed = number(value["reward"]), value.get("error")
-        named = ("verifiers", _environment(value, about), str(value["example_id"]))
-        task = "/".join(part for part in named if part)
+        task = _task(value, about)
         attempts[task] += 1
-        timing = value.get("timing") or {}
-        usage = value.get("token_usage") or {}
-        yield Trajectory(
-            trajectory_id=trajectory_id(
-                self.name,
-                same.key(value["example_id"], value["prompt"], value["completion"], timing),
-            ),
-            task_id=task,
-            attempt=attempts[task] - 1,
-            goal=next((s.text for s in steps if s.actor == "user" and s.text), None),
-            source=self.name,
-            source_uri=uri(source, record),
-            environment=about.get("env_id"),
-            environment_version=_text(about.get("env_version")),
-            model=about.get("model"),
-            status=_status(value),
-            error=_error(failed),
-            termination_reason=_text(value.get("stop_condition")),
-            success=None if failed else success_of(reward, options, at_least=threshold),
-            reward=reward,
-            rewards=_numbers(value.get("metrics") or {}),
-            tools=json_text_or_none(decoded(value.get("tool_defs"))),
-            prompt_tokens=whole(usage.get("input_tokens")),
-            completion_tokens=whole(usage.get("output_tokens")),
-            steps=steps,
-            started_at=moment(timing.get("start_time")),
-            duration_s=_seconds(timing),
-            metadata=_metadata(value, about),
-        )
+        messages = (value["example_id"], value["prompt"], value["completion"])
+        key = same.key(*messages, value.get("timing") or {})
+        built = _result(value, about, uri(source, record), options, threshold)
+        run = trajectory_id(self.name, key)
+        yield replace(built, trajectory_id=run, task_id=task, attempt=attempts[task] - 1)
+
+
+def _result(
+    value: Mapping[str, Any],
+    about: Mapping[str, Any],
+    place: str,
+    options: ImportOptions,
+    threshold: float,
+) -> Trajectory:
+    """A result row as a trajectory that has no identity yet."""
+    steps = result_steps(value)
+    reward, failed = number(value["reward"]), value.get("error")
+    timing, usage = value.get("timing") or {}, value.get("token_usage") or {}
+    return Trajectory(
+        trajectory_id="",
+        task_id="",
+        goal=next((s.text for s in steps if s.actor == "user" and s.text), None),
+        source=VerifiersImporter.name,
+        source_uri=place,
+        environment=about.get("env_id"),
+        environment_version=_text(about.get("env_version")),
+        model=about.get("model"),
+        status=_status(value),
+        error=_error(failed),
+        termination_reason=_text(value.get("stop_condition")),
+        success=None if failed else success_of(reward, options, at_least=threshold),
+        reward=reward,
+        rewards=_numbers(value.get("metrics") or {}),
+        tools=json_text_or_none(decoded(value.get("tool_defs"))),
+        prompt_tokens=whole(usage.get("input_tokens")),
+        completion_tokens=whole(usage.get("output_tokens")),
+        steps=steps,
+        started_at=moment(timing.get("start_time")),
+        duration_s=_seconds(timing),
+        metadata=_metadata(value, about),
+    )
 
 
 def _beside(source: Source) -> Mapping[str, Any]:
@@ -142,8 +145,10 @@ def _beside(source: Source) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) and value.keys() >= _METADATA else {}
 
 
-def _environment(value: Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    return str(about.get("env_id") or value.get("task") or "")
+def _task(value: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    environment = str(about.get("env_id") or value.get("task") or "")
+    named = ("verifiers", environment, str(value["example_id"]))
+    return "/".join(part for part in named if part)
 
 
 def _status(value: Mapping[str, Any]) -> Status | None:

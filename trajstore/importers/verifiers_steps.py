@@ -7,6 +7,7 @@ from typing import Any
 
 from trajstore.importers.building import Draft, StepBuilder, number, openai_steps
 from trajstore.importers.framework_messages import decoded
+from trajstore.importers.token_lists import logprobs, token_ids
 from trajstore.schema import Step
 
 
@@ -53,9 +54,9 @@ def _add_tokens(own: list[Draft], trajectory: Any) -> None:
     for draft, entry in zip(own, entries, strict=True):
         tokens = entry.get("tokens") or {}
         values = {
-            "prompt_token_ids": tuple(tokens.get("prompt_ids") or ()) or None,
-            "completion_token_ids": tuple(tokens.get("completion_ids") or ()) or None,
-            "logprobs": tuple(tokens.get("completion_logprobs") or ()) or None,
+            "prompt_token_ids": token_ids(tokens.get("prompt_ids")),
+            "completion_token_ids": token_ids(tokens.get("completion_ids")),
+            "logprobs": logprobs(tokens.get("completion_logprobs")),
             "reward": number(entry.get("reward")),
         }
         draft.values.update({k: v for k, v in values.items() if v is not None})

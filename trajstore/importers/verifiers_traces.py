@@ -11,6 +11,7 @@ from trajstore.importers.building import StepBuilder, moment, number, openai_ste
 from trajstore.importers.importer import success_of
 from trajstore.importers.items import ImportOptions
 from trajstore.importers.response_items import usage_fields
+from trajstore.importers.token_lists import logprobs, token_ids
 from trajstore.schema import Status, Step, Trajectory, digest, json_text_or_none, trajectory_id
 
 _TAKEN = frozenset(
@@ -100,7 +101,7 @@ def _paths(nodes: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     """Root-to-leaf paths in order of their leaves."""
     parents = [node.get("parent") for node in nodes]
     for i, parent in enumerate(parents):
-        if parent is not None and not 0 <= parent < i:
+        if parent is not None and not (type(parent) is int and 0 <= parent < i):
             raise ValueError(f"node {i} has parent {parent}, which is not before it")
     inner = set(parents)
     found = []
@@ -131,7 +132,7 @@ def _path(
             if draft.actor == "agent" and (node.get("sampled") is not True or index in given):
                 draft.values["is_copied"] = True
         step_of[index] = max(len(builder.drafts) - 1, 0)
-        prompt.extend(node.get("token_ids") or ())
+        prompt.extend(token_ids(node.get("token_ids")) or ())
         given.add(index)
     return _Path(nodes=path, steps=builder.steps(), step_of=step_of)
 
@@ -140,14 +141,14 @@ def _values(node: Mapping[str, Any], call: Mapping[str, Any], prompt: list[int])
     """Fields of the step of a node: what its model call saw, wrote and used."""
     values: dict[str, Any] = {"timestamp": moment(node.get("timestamp"))}
     if node.get("sampled") is True:
-        ids, mask = node.get("token_ids") or [], node.get("mask") or []
+        ids, mask = token_ids(node.get("token_ids")) or (), node.get("mask") or []
         if len(ids) == len(mask) and any(mask):
             scaffold = [t for t, sampled in zip(ids, mask, strict=True) if not sampled]
             values["prompt_token_ids"] = (*prompt, *scaffold)
             values["completion_token_ids"] = tuple(
                 t for t, sampled in zip(ids, mask, strict=True) if sampled
             )
-            values["logprobs"] = tuple(node.get("logprobs") or ()) or None
+            values["logprobs"] = logprobs(node.get("logprobs"))
         values |= usage_fields(call.get("usage"))
         values["model"] = call.get("model")
         values["sampling"] = json_text_or_none(call.get("sampling"))

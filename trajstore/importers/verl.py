@@ -11,7 +11,7 @@ from trajstore.importers.framework_messages import decoded
 from trajstore.importers.importer import Importer, success_of, uri
 from trajstore.importers.items import ImportOptions, Item
 from trajstore.importers.occurrences import Occurrences
-from trajstore.importers.soundness import sound
+from trajstore.importers.record_by_record import converted
 from trajstore.importers.source import Record, Source
 from trajstore.importers.table_rows import TableRows
 from trajstore.importers.tables import IMPORTER as TABLES
@@ -21,7 +21,6 @@ _TASK_FIELDS = frozenset({"prompt", "data_source", "reward_model"})
 _DUMP_FIELDS = frozenset({"input", "output", "score", "step"})
 _SFT_MARKS = frozenset({"tools", "enable_thinking", "data_source", "extra_info"})
 _ROW_TAKEN = frozenset({"prompt", "responses"})
-_UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class VerlImporter(Importer):
@@ -62,20 +61,7 @@ class VerlImporter(Importer):
             yield self.ignored(source, reason)
             return
         same = Occurrences()
-        for record in rows.records():
-            if not isinstance(record, Record):
-                yield record
-                continue
-            try:
-                items = [_checked(i) for i in _items(rows, record, options, same)]
-            except _UNFIT as error:
-                yield self.problem(source, f"not a verl record: {error!r}", record)
-                continue
-            yield from items
-
-
-def _checked(item: Item) -> Item:
-    return sound(item) if isinstance(item, Trajectory) else item
+        yield from converted(self, rows, lambda record: _items(rows, record, options, same))
 
 
 def _rows(source: Source) -> Source:
@@ -147,6 +133,8 @@ def _responses(rows: Source, record: Record, same: Occurrences) -> Iterator[Traj
     prompt = decoded(value["prompt"])
     messages = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}]
     left = {k: v for k, v in value.items() if k not in _ROW_TAKEN}
+    if not all(isinstance(response, str) for response in responses):
+        raise TypeError("a response is text")
     for attempt, response in enumerate(responses):
         builder = openai_steps(messages, StepBuilder())
         for draft in builder.drafts:

@@ -67,4 +67,4 @@ def _ready(run: Trajectory, at: datetime) -> Trajectory:
 
 def _rank(run: Trajectory) -> Rank:
     counts = (run.n_agent_steps, run.n_steps, run.n_tool_calls, run.size_bytes)
-    return (*counts, run.status != "running", run.success is not None)
+    return (run.success is not None, *counts, run.status != "running")

@@ -32,15 +32,16 @@ RANK_COLUMNS = [
 
 _LABEL_COLUMNS = ("label_id", "revision")
 
-Rank = tuple[int, int, int, int, bool, bool]
-"""How whole a version is: agent steps, steps, calls, bytes; ended; judged. The higher stays."""
+Rank = tuple[bool, int, int, int, int, bool]
+"""How whole a version is: judged; agent steps, steps, calls, bytes; ended. The higher stays."""
 
 
 def rank(row: dict[str, Any]) -> Rank:
     """Rank of a trajectory row (see :data:`Rank`)."""
     counts = (row["n_agent_steps"], row["n_steps"], row["n_tool_calls"], row["size_bytes"])
     ended, judged = row["status"] != "running", row["success"] is not None
-    return (*(int(c or 0) for c in counts), ended, judged)
+    agent_steps, steps, calls, size = (int(c or 0) for c in counts)
+    return (judged, agent_steps, steps, calls, size, ended)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Protocol
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import QueryBuilder
+from deltalake.exceptions import DeltaError
 
 from trajstore.errors import QueryError, SnapshotError
 from trajstore.schema import STEP_SCHEMA, TRAJECTORY_SCHEMA, Trajectory, trajectories_from_arrow
@@ -16,6 +20,7 @@ from trajstore.store import views
 from trajstore.store.connection import internal_connection, quoted
 from trajstore.store.guard import check_query
 from trajstore.store.layout import Location
+from trajstore.store.rows import sorted_rows
 from trajstore.store.snapshot import DataFile, Snapshot
 
 _IDS_A_READ = 256
@@ -200,22 +205,30 @@ class Reader:
 
     def tables(self, ids: Sequence[str]) -> tuple[pa.Table, pa.Table]:
         """The rows of trajectories and of their steps, ordered by id and step, for those ids."""
-        rows = self._by_id("trajectory", TRAJECTORY_SCHEMA, ids, "trajectory_id")
-        steps = self._by_id("step", STEP_SCHEMA, ids, "trajectory_id, step_index")
+        rows = self._by_id("trajectory", TRAJECTORY_SCHEMA, ids)
+        steps = self._by_id("step", STEP_SCHEMA, ids)
         return rows, steps
 
-    def _by_id(self, record: str, schema: pa.Schema, ids: Sequence[str], order: str) -> pa.Table:
-        files = [f for f in self.snapshot.of_record(record) if _holds_any(f, ids)]
-        if not files or not ids:
+    def _by_id(self, record: str, schema: pa.Schema, ids: Sequence[str]) -> pa.Table:
+        """Whole rows by id through DataFusion, which skips pages of nested columns too."""
+        if not ids or not any(_holds_any(f, ids) for f in self.snapshot.of_record(record)):
             return schema.empty_table()
+        names = ", ".join(f'"{n}"' for n in ("revision", *schema.names))
         wanted = ", ".join(quoted(i) for i in ids)
-        query = views.records(schema, self.snapshot.paths(files), dead=len(self._dead) > 0)
-        cursor = self.cursor()
+        query = (
+            f"SELECT {names} FROM stored WHERE record = '{record}' AND trajectory_id IN ({wanted})"
+        )
         with _reported(self.snapshot):
-            rows = cursor.sql(
-                f"SELECT * FROM ({query}) WHERE trajectory_id IN ({wanted}) ORDER BY {order}"
-            ).to_arrow_table()
-        return rows.cast(schema)
+            found = pa.table(self._whole_rows.execute(query))
+        rows = found.select(schema.names).cast(schema)
+        if len(self._dead):
+            dead = pc.is_in(found.column("revision"), value_set=self._dead)
+            rows = rows.filter(pc.invert(dead))
+        return sorted_rows(rows, [n for n in ("trajectory_id", "step_index") if n in schema.names])
+
+    @cached_property
+    def _whole_rows(self) -> QueryBuilder:
+        return QueryBuilder().register("stored", self.snapshot.table)
 
     def ids(self, where: str | Condition | None = None) -> Iterator[list[str]]:
         """Ids of trajectories that fit a condition, in ascending order, in lists of up to 256."""
@@ -259,7 +272,7 @@ def _reported(snapshot: Snapshot, timeout_s: float | None = None) -> Iterator[No
     except duckdb.InterruptException as error:
         message = f"The query took longer than {timeout_s} s and was stopped."
         raise QueryError(message) from error
-    except duckdb.IOException as error:
+    except (duckdb.IOException, DeltaError, FileNotFoundError) as error:
         message = (
             f"A file of snapshot {snapshot.version} cannot be read: {error}. If it is an old one, "
             "`vacuum` removed its files (pin snapshots that you need); else run `trajstore verify`."

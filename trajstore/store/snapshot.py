@@ -43,10 +43,11 @@ class DataFile:
 class Snapshot:
     """One version of a Delta table: an immutable list of files."""
 
-    def __init__(self, location: Location, version: int, files: tuple[DataFile, ...]) -> None:
+    def __init__(self, location: Location, table: DeltaTable, files: tuple[DataFile, ...]) -> None:
         """Keep the list of files; nothing is read."""
         self.location = location
-        self.version = version
+        self.table = table
+        self.version = int(table.version())
         self.files = files
 
     @classmethod
@@ -81,7 +82,7 @@ class Snapshot:
                 strict=True,
             )
         )
-        return cls(location, int(table.version()), tuple(sorted(files, key=lambda f: f.path)))
+        return cls(location, table, tuple(sorted(files, key=lambda f: f.path)))
 
     def of_record(self, record: str) -> tuple[DataFile, ...]:
         """Files of one partition."""

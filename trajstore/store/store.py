@@ -106,7 +106,7 @@ class Store:
 
         When it returns, the rows are in every later open, also after SIGKILL of any process, and
         with ``durable`` also after a power loss. A run that is there already is left out; a longer
-        version replaces the shorter one.
+        version replaces the shorter one, and one with a verdict the one without.
 
         Args:
             items: values, or a :class:`Batch` of Arrow tables (the fast way).
