@@ -313,3 +313,12 @@ def test_sub_agent_below_a_tool_is_a_child(tmp_path: Path) -> None:
     main, child = read(IMPORTER, document(tmp_path, value)).runs
     assert (main.prompt_tokens, child.prompt_tokens) == (3, 50)
     assert (child.parent_id, child.parent_step) == (main.trajectory_id, 1)
+
+
+def test_broken_observation_costs_no_other(tmp_path: Path) -> None:
+    good = observation("a", input="q", output="x")
+    broken = observation("b", at=1, usageDetails=5)
+    found = read(IMPORTER, document(tmp_path, trace(good, broken)))
+    assert [s.text for s in found.run.steps] == ["q", "x"]
+    (problem,) = found.problems
+    assert problem.reason.startswith("observation 1 cannot be read")

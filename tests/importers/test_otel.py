@@ -9,6 +9,7 @@ import pytest
 
 from tests.importers.otlp import chat, export, says, span, typed, weather
 from tests.importers.reading import detail, document, jsonl, read, recognised
+from trajstore.importers.items import ImportOptions
 from trajstore.importers.otel import IMPORTER
 from trajstore.importers.source import Source
 from trajstore.schema import trajectory_id
@@ -301,3 +302,36 @@ def test_spans_without_model_attributes_are_half_sure(tmp_path: Path) -> None:
         IMPORTER.detect(Source(document(tmp_path, export(span("01", http__method="GET"))))) == 0.5
     )
     assert IMPORTER.detect(Source(document(tmp_path, {"messages": []}))) == 0
+
+
+def test_broken_span_in_an_export_costs_no_other(tmp_path: Path) -> None:
+    spans = weather()
+    spans[2]["attributes"] = [{"key": "n", "value": {"intValue": "many"}}]
+    found = read(IMPORTER, document(tmp_path, export(*spans)))
+    assert [s.text for s in found.run.steps] == ["weather?", None, "Sunny."]
+    (problem,) = found.problems
+    assert problem.reason.startswith("span 2 of its scope")
+
+
+def test_export_without_spans_is_ignored(tmp_path: Path) -> None:
+    found = read(IMPORTER, document(tmp_path, export()))
+    assert [(p.kind, p.reason) for p in found.problems] == [("ignored", "there is no span in it")]
+
+
+def test_traces_are_given_as_soon_as_they_end(tmp_path: Path) -> None:
+    first, second = weather(), weather("bb" * 16)
+    lines = [export(*first[:2], *second[:1]), export(*first[2:]), export(*second[1:])]
+    items = IMPORTER.read(Source(jsonl(tmp_path, *lines, "{cut")), ImportOptions())
+    order = [getattr(item, "trajectory_id", "problem") for item in items]
+    assert order == [
+        trajectory_id("otel", "aa" * 16),
+        trajectory_id("otel", "bb" * 16),
+        "problem",
+    ]
+
+
+def test_span_without_an_id_in_an_export_is_a_problem(tmp_path: Path) -> None:
+    nameless = {**weather()[1], "spanId": None}
+    found = read(IMPORTER, document(tmp_path, export(*weather(), nameless)))
+    assert len(found.runs) == 1
+    assert "no trace id or no span id" in found.problems[0].reason

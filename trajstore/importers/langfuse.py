@@ -10,6 +10,7 @@ from trajstore.importers.framework_messages import decoded, tools_of
 from trajstore.importers.importer import Importer, uri
 from trajstore.importers.items import ImportOptions, Item
 from trajstore.importers.otel_spans import flattened
+from trajstore.importers.record_by_record import UNFIT
 from trajstore.importers.source import Record, Source
 from trajstore.importers.span_attributes import fill, first
 from trajstore.importers.span_runs import Trace, conversation_of, runs
@@ -59,9 +60,16 @@ class LangfuseImporter(Importer):
             return [self.ignored(source, "chat messages that Langfuse derived from a trace export")]
         trace = value.get("trace", value)
         observations = value.get("observations") or trace.get("observations") or ()
-        spans = [_span(o) for o in observations]
+        spans: list[Span] = []
+        faults: list[Item] = []
+        for place, observation in enumerate(observations):
+            try:
+                spans.append(_span(observation))
+            except UNFIT as error:
+                reason = f"observation {place} cannot be read: {error!r}"
+                faults.append(self.problem(source, reason, record))
         if not spans:
-            raise ValueError("the trace has no observations")
+            raise ValueError("the trace has no observations that can be read")
         about = Trace(
             key=conversation_of(spans) or str(trace["id"]),
             source=self.name,
@@ -71,7 +79,7 @@ class LangfuseImporter(Importer):
             marks=tuple(_marks(trace.get("scores") or value.get("scores") or ())),
             metadata={k: trace[k] for k in _TRACE_KEPT if trace.get(k) not in (None, [], {})},
         )
-        return list(runs(spans, about, options))
+        return [*faults, *runs(spans, about, options)]
 
 
 def _is_trace(value: Any) -> bool:

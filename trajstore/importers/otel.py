@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from trajstore.importers.importer import Importer, uri
 from trajstore.importers.items import ImportOptions, Item, Problem
 from trajstore.importers.otel_spans import (
+    BadSpan,
     bare_span,
     is_bare,
     is_export,
@@ -55,10 +56,24 @@ class OtelImporter(Importer):
         if _is_schema(source.first):
             yield self.ignored(source, "the JSON schema of GenAI messages, no recorded run")
             return
+        idle = 0
+        for found in self._traces(source):
+            if isinstance(found, Problem):
+                yield found
+                continue
+            group, place, spans = found
+            try:
+                yield from self._run(source, place, group, spans, options)
+            except NoAgentError:
+                idle += 1
+        if idle:
+            yield self.ignored(source, f"{idle} traces hold no model, tool or agent span")
+
+    def _traces(self, source: Source) -> Iterator[Problem | tuple[str, str, list[Span]]]:
+        """Each group of spans with its place, as soon as its last span was read."""
         groups, last = self._survey(source)
         if not groups:
             yield self.ignored(source, "there is no span in it")
-        idle = 0
         held: dict[str, list[Span]] = {}
         place: dict[str, str] = {}
         for record in source.records():
@@ -71,19 +86,17 @@ class OtelImporter(Importer):
                 yield self.problem(source, f"not a span: {error}", record)
                 continue
             for span in spans:
-                group = groups.get(span.trace_id, span.trace_id)
+                if isinstance(span, BadSpan):
+                    yield self.problem(source, span.reason, record)
+                    continue
+                group = groups[span.trace_id]
                 held.setdefault(group, []).append(span)
                 place.setdefault(group, uri(source, record))
             for group in [g for g in held if last[g] == record.index]:
-                try:
-                    yield from self._run(source, place.pop(group), group, held.pop(group), options)
-                except NoAgentError:
-                    idle += 1
-        if idle:
-            yield self.ignored(source, f"{idle} traces hold no model, tool or agent span")
+                yield group, place.pop(group), held.pop(group)
 
     @staticmethod
-    def _spans(value: Any) -> list[Span]:
+    def _spans(value: Any) -> list[Span | BadSpan]:
         if not is_bare(value):
             return list(spans_in(value))
         span = bare_span(value)
@@ -111,7 +124,7 @@ class OtelImporter(Importer):
     def _quietly(self, record: Record) -> list[Span]:
         """Spans of a record, none where it is bad; the second reading says so."""
         try:
-            return self._spans(record.value)
+            return [s for s in self._spans(record.value) if isinstance(s, Span)]
         except UNFIT:
             return []
 

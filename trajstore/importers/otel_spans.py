@@ -6,10 +6,12 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trajstore.importers.building import moment
 from trajstore.importers.framework_messages import decoded
+from trajstore.importers.record_by_record import UNFIT
 from trajstore.importers.span_attributes import MARKERS, Events, fill
 from trajstore.importers.spans import Span
 
@@ -50,7 +52,15 @@ def speaks_of_models(value: Any) -> bool:
     return any(marker in text for marker in MARKERS)
 
 
-def spans_in(value: Mapping[str, Any]) -> Iterator[Span]:
+@dataclass(frozen=True, slots=True)
+class BadSpan:
+    """A span of an export that could not be read; the others beside it could."""
+
+    reason: str
+    """What was wrong with it."""
+
+
+def spans_in(value: Mapping[str, Any]) -> Iterator[Span | BadSpan]:
     """The spans of an export, or the one span that the value is.
 
     Raises:
@@ -74,14 +84,18 @@ def _get(value: Mapping[str, Any], *names: str) -> Any:
     return next((value[n] for n in names if value.get(n) is not None), None)
 
 
-def _exported(export: Mapping[str, Any]) -> Iterator[Span]:
+def _exported(export: Mapping[str, Any]) -> Iterator[Span | BadSpan]:
     for resource in _get(export, "resourceSpans", "resource_spans") or ():
         about = typed_attributes((resource.get("resource") or {}).get("attributes"))
         names = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
         for scope in _get(resource, *names) or ():
             library = _get(scope, "scope", "instrumentationLibrary") or {}
-            for raw in scope.get("spans") or ():
-                span = _flat(raw)
+            for number, raw in enumerate(scope.get("spans") or ()):
+                try:
+                    span = _flat(raw)
+                except UNFIT as error:
+                    yield BadSpan(f"span {number} of its scope: {error!r}")
+                    continue
                 if about:
                     span.extra["resource"] = about
                 if library.get("name"):
@@ -103,6 +117,8 @@ def _ids(value: Mapping[str, Any]) -> tuple[Any, Any]:
 
 def _flat(value: Mapping[str, Any]) -> Span:
     trace, span_id = _ids(value)
+    if trace is None or span_id is None:
+        raise TypeError("it has no trace id or no span id")
     parent = _get(value, "parentSpanId", "parent_span_id", "parent_id", "parentId")
     if isinstance(value.get("parent"), Mapping) and parent is None:
         parent = _get(value["parent"], "span_id", "spanId")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ def export_sft_from(
     at: int | str | None = None,
     format: Literal["parquet", "jsonl"] = "parquet",  # noqa: A002  the name of the flag
     options: SftOptions = DEFAULT_OPTIONS,
+    dry_run: bool = False,
 ) -> ExportReport:
     """Write a supervised fine-tuning set of the trajectories that fit a condition.
 
@@ -32,6 +34,7 @@ def export_sft_from(
         at: snapshot number or pin; the newest where None.
         format: file format.
         options: what a row holds.
+        dry_run: make every row, and write none; the report has no folder then.
 
     Returns:
         What was written, with the funnel from all trajectories to rows in its manifest.
@@ -59,14 +62,13 @@ def export_sft_from(
     lineage = Lineage(
         snapshot=reader.snapshot.version, filter=" AND ".join(conditions), funnel=tuple(funnel)
     )
-    return export_sft(
-        reader.scan(lineage.filter or None),
-        out,
-        to=to,
-        format=format,
-        lineage=lineage,
-        options=options,
-    )
+    runs = reader.scan(lineage.filter or None)
+    if dry_run:
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+            return export_sft(
+                runs, nowhere, to=to, format="jsonl", lineage=lineage, options=options
+            )
+    return export_sft(runs, out, to=to, format=format, lineage=lineage, options=options)
 
 
 def _stage(

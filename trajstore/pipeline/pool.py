@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from trajstore.exports import ExportReport
+from trajstore.exports import DEFAULT_OPTIONS, ExportReport, SftOptions
 from trajstore.importers import ImportOptions, read_jsonl_record
 from trajstore.pipeline.exporting import export_sft_from
 from trajstore.pipeline.importing import ImportReport, Progress, import_into
+from trajstore.pipeline.records import batch_of_records
 from trajstore.schema import Label, Trajectory
 from trajstore.store import AppendReport, Batch, Store
 
@@ -34,7 +35,11 @@ class Pool(Store):
         """
         if isinstance(items, Batch | Trajectory | Label):
             return super().append(items, durable=durable)
-        listed = [items] if isinstance(items, Mapping) else items
+        listed = [items] if isinstance(items, Mapping) else list(items)
+        if all(isinstance(i, Mapping) for i in listed):
+            batch = batch_of_records(listed)  # type: ignore[arg-type]
+            if batch is not None:
+                return super().append(batch, durable=durable)
         values = [read_jsonl_record(i) if isinstance(i, Mapping) else i for i in listed]
         return super().append(values, durable=durable)
 
@@ -69,8 +74,18 @@ class Pool(Store):
         success_only: bool = True,
         at: int | str | None = None,
         format: Literal["parquet", "jsonl"] = "parquet",  # noqa: A002  the name of the flag
+        options: SftOptions = DEFAULT_OPTIONS,
+        dry_run: bool = False,
     ) -> ExportReport:
         """Write a supervised fine-tuning set; see :func:`trajstore.pipeline.export_sft_from`."""
         return export_sft_from(
-            self, Path(out), to=to, where=where, success_only=success_only, at=at, format=format
+            self,
+            out,
+            to=to,
+            where=where,
+            success_only=success_only,
+            at=at,
+            format=format,
+            options=options,
+            dry_run=dry_run,
         )

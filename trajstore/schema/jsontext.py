@@ -19,9 +19,16 @@ def _finite(value: Any) -> Any:
 
 
 _CANONICAL = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True, default=str
+    ensure_ascii=False,
+    allow_nan=False,
+    separators=(",", ":"),
+    sort_keys=True,
+    default=str,
+    check_circular=False,
 )
-_COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+_COMPACT = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str, check_circular=False
+)
 
 
 def _dump(value: Any, encoder: json.JSONEncoder) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from trajstore.schema.jsontext import canonical_json, json_text
@@ -44,13 +45,29 @@ class ToolCall:
             except ValueError:
                 parsed = None
         else:
-            raw, parsed = json_text(arguments), canonical_json(arguments)
+            raw = json_text(arguments)
+            parsed = raw if _in_order(arguments) else canonical_json(arguments)
         return cls(
             name=str(name if name is not None else ""),
             arguments=parsed,
             arguments_raw=raw,
             call_id=None if call_id is None else str(call_id),
         )
+
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def _in_order(value: Any) -> bool:
+    """Whether the canonical text is the plain one: keys in order and nothing nested."""
+    if not isinstance(value, dict):
+        return False
+    keys = list(value)
+    if not all(isinstance(k, str) for k in keys) or any(
+        first > second for first, second in pairwise(keys)
+    ):
+        return False
+    return all(isinstance(v, _SCALARS) for v in value.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,13 @@ def counted(step: Step) -> bool:
     return step.actor == "agent" and not step.is_copied
 
 
-def finish(trajectory: Trajectory, *, state_keys: bool = True) -> Trajectory:
+def finish(trajectory: Trajectory, *, state_keys: bool = True, digest: bool = True) -> Trajectory:
     """Fill in counts, token sums, size, content digest and (for agent steps) state keys.
 
     Args:
         trajectory: as an importer or a rollout made it.
         state_keys: also hash what the agent could see before each of its steps.
+        digest: also hash the content.
 
     Returns:
         A copy with ``n_*``, ``size_bytes``, ``source_digest`` and missing token sums set. A token
@@ -41,8 +42,12 @@ def finish(trajectory: Trajectory, *, state_keys: bool = True) -> Trajectory:
         completion_tokens=_or_sum(trajectory.completion_tokens, (s.completion_tokens for s in own)),
         cached_tokens=_or_sum(trajectory.cached_tokens, (s.cached_tokens for s in own)),
         size_bytes=sum(len(part.encode("utf-8", "replace")) for s in steps for part in texts(s)),
-        source_digest=trajectory.source_digest or content_digest(trajectory),
+        source_digest=_digest(trajectory) if digest else trajectory.source_digest,
     )
+
+
+def _digest(trajectory: Trajectory) -> str:
+    return trajectory.source_digest or content_digest(trajectory)
 
 
 def _or_sum(given: int | None, values: Iterable[int | None]) -> int | None:

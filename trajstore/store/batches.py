@@ -24,7 +24,7 @@ def to_batch(
 ) -> tuple[Batch, int]:
     """Arrow tables of the items, and how many shorter versions of a run were left out.
 
-    Trajectories whose counts are not set yet are finished (without state keys).
+    Trajectories whose counts are not set yet are finished (without state keys and digest).
     """
     if isinstance(items, Batch):
         return items, 0
@@ -61,7 +61,7 @@ def _strange(item: object) -> str:
 
 def _ready(run: Trajectory, at: datetime) -> Trajectory:
     if run.n_steps != len(run.steps) or (run.steps and not run.size_bytes):
-        run = finish(run, state_keys=False)
+        run = finish(run, state_keys=False, digest=False)
     return run if run.imported_at is not None else replace(run, imported_at=at)
 
 

@@ -21,6 +21,7 @@ from trajstore.store.layout import ROW_GROUP_ROWS, Location, parquet_options
 
 _STATISTICS = ("trajectory_id", "label_id")
 _ENCODERS = 2
+_SPLIT_BYTES = 24 << 20
 
 
 def write_parts(
@@ -41,7 +42,7 @@ def write_parts(
     Raises:
         WriteError: a file could not be written (disk full, read-only); nothing is left behind.
     """
-    jobs = [(record, rows) for record, rows in tables if rows.num_rows]
+    jobs = [(record, part) for record, rows in tables for part in _pieces(rows) if part.num_rows]
     names = [_name(record) for record, _ in jobs]
     try:
         with ThreadPoolExecutor(_ENCODERS) as pool:
@@ -71,6 +72,15 @@ def write_parts(
         )
         for name, size, (record, rows) in zip(names, sizes, jobs, strict=True)
     ]
+
+
+def _pieces(rows: pa.Table) -> list[pa.Table]:
+    """A large table in two halves that are encoded at once; a run's steps stay together."""
+    if rows.nbytes < _SPLIT_BYTES or "trajectory_id" not in rows.column_names:
+        return [rows]
+    ids = rows.column("trajectory_id")
+    middle = pc.index(ids, ids[len(ids) // 2]).as_py()
+    return [rows.slice(0, middle), rows.slice(middle)]
 
 
 def _name(record: str | None) -> str:
