@@ -202,3 +202,14 @@ def test_skills_are_kept_once_and_replaced_by_nothing(pool: Pool) -> None:
     assert pool.add_skills([skill]) == 1
     assert pool.add_skills([skill]) == 0
     assert pool.sql("select name, language from skills").fetchall() == [("mine", "javascript")]
+
+
+def test_a_table_with_features_that_we_do_not_honour_is_refused(pool: Pool) -> None:
+    log = Path(pool.root.uri) / "trajectories/_delta_log"
+    protocol = (
+        '{"protocol":{"minReaderVersion":3,"minWriterVersion":7,'
+        '"readerFeatures":["columnMapping"],"writerFeatures":["columnMapping"]}}\n'
+    )
+    (log / f"{1:020d}.json").write_text(protocol)
+    with pytest.raises(StoreError, match=r"columnMapping"):
+        open_store(pool.root.uri)

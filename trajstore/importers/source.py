@@ -160,16 +160,14 @@ class Source:
         index = 0
         with self.open() as stream:
             for number, line in enumerate(stream, 1):
-                raw = line.removeprefix(_BOM).strip()
-                if not raw:
-                    continue
                 try:
-                    values = _values(raw)
+                    values = _values(line.removeprefix(_BOM))
                 except (ValueError, RecursionError) as error:
                     yield Problem(source=self.uri, line=number, reason=f"not JSON: {error}")
                     continue
-                for value in values:
-                    yield Record(value, index, number)
+                del line  # it may be large, and what is made of it larger
+                while values:
+                    yield Record(values.pop(0), index, number)
                     index += 1
 
     def elements(self) -> Iterator[Record | Problem]:
@@ -227,10 +225,12 @@ def _parses(line: bytes) -> bool:
 
 def _values(raw: bytes) -> list[Any]:
     """All JSON values glued on one line; raises the first error where anything is left over."""
+    if raw.isspace():
+        return []
     try:
         return [json.loads(raw)]
     except ValueError as error:
-        text = raw.decode("utf-8", "strict")
+        text = raw.decode("utf-8", "strict").strip()
         values: list[Any] = []
         at = 0
         while at < len(text):

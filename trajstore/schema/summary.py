@@ -41,9 +41,13 @@ def finish(trajectory: Trajectory, *, state_keys: bool = True, digest: bool = Tr
         prompt_tokens=_or_sum(trajectory.prompt_tokens, (s.prompt_tokens for s in own)),
         completion_tokens=_or_sum(trajectory.completion_tokens, (s.completion_tokens for s in own)),
         cached_tokens=_or_sum(trajectory.cached_tokens, (s.cached_tokens for s in own)),
-        size_bytes=sum(len(part.encode("utf-8", "replace")) for s in steps for part in texts(s)),
+        size_bytes=sum(_bytes(part) for s in steps for part in texts(s)),
         source_digest=_digest(trajectory) if digest else trajectory.source_digest,
     )
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def _digest(trajectory: Trajectory) -> str:
@@ -77,7 +81,8 @@ def content_digest(trajectory: Trajectory) -> str:
         for call in step.tool_calls:
             sha.update(f"{call.name}\x1f".encode("utf-8", "backslashreplace"))
         for part in texts(step):
-            sha.update(part.encode("utf-8", "backslashreplace") + b"\x1f")
+            sha.update(part.encode("utf-8", "backslashreplace"))
+            sha.update(b"\x1f")
     return sha.hexdigest()
 
 
@@ -97,8 +102,10 @@ def _with_state_keys(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         ]
         said = [] if step.actor == "agent" and actions else [step.text or ""]
         results = [o.text or "" for o in step.observations]
-        visible = "\x1f".join([step.actor, *said, *actions, *results])
-        seen.update(mask_volatile(visible).encode("utf-8", "backslashreplace") + b"\x1e")
+        for visible in (step.actor, *said, *actions, *results):
+            seen.update(mask_volatile(visible).encode("utf-8", "backslashreplace"))
+            seen.update(b"\x1f")
+        seen.update(b"\x1e")
     return tuple(keyed)
 
 

@@ -122,6 +122,21 @@ _DICTIONARY_COLUMNS = {
     "completion_token_ids.list.element",
 }
 
+_NO_STATISTICS = {
+    "goal",
+    "source_uri",
+    "error",
+    "tools",
+    "metadata",
+    "text",
+    "reasoning",
+    "content",
+    "state",
+    "sampling",
+    "rationale",
+}
+"""Text whose smallest and largest value helps no query, and costs memory to find in long text."""
+
 PAGE_ROWS = 256
 """Rows a Parquet page: small pages make a lookup by id read little (12 times faster)."""
 
@@ -131,7 +146,9 @@ ROW_GROUP_ROWS = 131_072
 
 def parquet_options(schema: pa.Schema) -> dict[str, object]:
     """Options for :class:`pyarrow.parquet.ParquetWriter`; every file of a store is written so."""
-    dictionary = [p for p in _leaf_paths(schema) if p in _DICTIONARY_COLUMNS]
+    paths = _leaf_paths(schema)
+    dictionary = [p for p in paths if p in _DICTIONARY_COLUMNS]
+    statistics = [p for p in paths if p not in _NO_STATISTICS and "." not in p]
     return {
         "compression": "zstd",
         "compression_level": 1,
@@ -139,6 +156,7 @@ def parquet_options(schema: pa.Schema) -> dict[str, object]:
         "max_rows_per_page": PAGE_ROWS,
         "write_batch_size": PAGE_ROWS,
         "write_page_index": True,
+        "write_statistics": statistics,
         "write_page_checksum": True,
         "store_schema": False,
     }

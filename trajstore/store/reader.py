@@ -19,6 +19,7 @@ from trajstore.schema import STEP_SCHEMA, TRAJECTORY_SCHEMA, Trajectory, traject
 from trajstore.store import views
 from trajstore.store.connection import internal_connection, quoted
 from trajstore.store.guard import check_query
+from trajstore.store.interrupting import interruptible
 from trajstore.store.layout import Location
 from trajstore.store.rows import sorted_rows
 from trajstore.store.snapshot import DataFile, Snapshot
@@ -149,20 +150,27 @@ class Reader:
             timer.start()
         try:
             with _reported(self.snapshot, timeout_s):
-                rows = cursor.sql(query).to_arrow_reader(_ROWS_A_BATCH)
+                rows = interruptible(
+                    cursor, lambda: cursor.sql(query).to_arrow_reader(_ROWS_A_BATCH)
+                )
         except BaseException:
             if timer is not None:
                 timer.cancel()
             raise
-        stream = self._stream(rows, timer, timeout_s)
+        stream = self._stream(cursor, rows, timer, timeout_s)
         return pa.RecordBatchReader.from_batches(rows.schema, stream)
 
     def _stream(
-        self, rows: pa.RecordBatchReader, timer: threading.Timer | None, timeout_s: float | None
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        rows: pa.RecordBatchReader,
+        timer: threading.Timer | None,
+        timeout_s: float | None,
     ) -> Iterator[pa.RecordBatch]:
         try:
             with _reported(self.snapshot, timeout_s):
-                yield from rows
+                while (batch := interruptible(cursor, lambda: next(rows, None))) is not None:
+                    yield batch
         except (pa.ArrowException, OSError) as error:
             message = f"The query failed: {error}"
             if "interrupt" in message.lower():

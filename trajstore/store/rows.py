@@ -24,11 +24,20 @@ def stored(record: str, rows: pa.Table, revisions: pa.Array) -> pa.Table:
     schema = STORED_SCHEMAS[record]
     columns = {n: rows.column(n) for n in rows.column_names} | {"revision": revisions}
     if record == "step":
-        calls = rows.column("tool_calls").combine_chunks()
-        results = rows.column("observations").combine_chunks()
+        calls = _narrow(rows.column("tool_calls").combine_chunks(), ["call_id", "name"])
+        results = _narrow(rows.column("observations").combine_chunks(), ["call_id", "is_error"])
         columns["tool_names"] = _names(calls)
         columns["tool_errors"] = _errors(calls, results)
     return pa.table([columns[n] for n in schema.names], schema=schema)
+
+
+def _narrow(lists: pa.ListArray, names: list[str]) -> pa.ListArray:
+    """The same lists with only some fields of their structs; no text is copied."""
+    if lists.offset:
+        lists = pa.concat_arrays([lists])
+    fields = [pc.struct_field(lists.values, n) for n in names]
+    structs = pa.StructArray.from_arrays(fields, names=names)
+    return pa.ListArray.from_arrays(lists.offsets, structs, mask=pc.is_null(lists))
 
 
 def _names(calls: pa.ListArray) -> pa.ListArray:
