@@ -43,10 +43,11 @@ shorter one and how ``delete`` works at once, without rewriting files.
 
 _TOOL_NAMES = pa.field("tool_names", pa.list_(pa.string()))
 _TOOL_ERRORS = pa.field("tool_errors", pa.list_(pa.bool_()))
+_TOOL_RESULTS = pa.field("tool_results", pa.list_(pa.int32()))
 
 STORED_SCHEMAS: dict[str, pa.Schema] = {
     "trajectory": pa.schema([REVISION, *TRAJECTORY_SCHEMA]),
-    "step": pa.schema([REVISION, *STEP_SCHEMA, _TOOL_NAMES, _TOOL_ERRORS]),
+    "step": pa.schema([REVISION, *STEP_SCHEMA, _TOOL_NAMES, _TOOL_ERRORS, _TOOL_RESULTS]),
     "label": pa.schema([REVISION, *LABEL_SCHEMA]),
     "tombstone": pa.schema(
         [
@@ -60,7 +61,8 @@ STORED_SCHEMAS: dict[str, pa.Schema] = {
 """Columns on disk by record.
 
 ``tool_names`` and ``tool_errors`` repeat the name of each call and the flag of its result, so that
-a histogram over tools does not read the arguments (a nested column is read whole).
+a histogram over tools does not read the arguments (a nested column is read whole);
+``tool_results`` is the place of each call's result among the observations, from 1.
 """
 
 SIDE_SCHEMAS: dict[str, pa.Schema] = {

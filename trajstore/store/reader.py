@@ -95,7 +95,7 @@ class Reader:
             connection.executemany(
                 "INSERT INTO _evaluators VALUES (?, ?)", [[name, at] for at, name in places]
             )
-        narrow = ("tool_names", "tool_errors")
+        narrow = ("tool_names", "tool_errors", "tool_results")
         statements = {
             "_steps": views.records(views.STEPS, paths["step"], dead=dead, extra=narrow),
             "steps": f"SELECT {', '.join(STEP_SCHEMA.names)} FROM _steps",

@@ -27,7 +27,8 @@ def stored(record: str, rows: pa.Table, revisions: pa.Array) -> pa.Table:
         calls = _narrow(rows.column("tool_calls").combine_chunks(), ["call_id", "name"])
         results = _narrow(rows.column("observations").combine_chunks(), ["call_id", "is_error"])
         columns["tool_names"] = _names(calls)
-        columns["tool_errors"] = _errors(calls, results)
+        columns["tool_results"] = _places(calls, results)
+        columns["tool_errors"] = _errors(results, columns["tool_results"])
     return pa.table([columns[n] for n in schema.names], schema=schema)
 
 
@@ -45,23 +46,40 @@ def _names(calls: pa.ListArray) -> pa.ListArray:
     return pa.ListArray.from_arrays(calls.offsets, names, mask=pc.is_null(calls))
 
 
-def _errors(calls: pa.ListArray, results: pa.ListArray) -> pa.ListArray:
-    """For each call the flag of its result, null where it has none.
+def _places(calls: pa.ListArray, results: pa.ListArray) -> pa.ListArray:
+    """For each call the place of its result in the step, from 1; null where it has none.
 
     Where a step has as many results as calls and in the same order, which is nearly always, the
-    flags are taken as they are; the other steps are linked one by one.
+    places are 1, 2, ...; the other steps are linked one by one.
     """
     counts = pc.fill_null(pc.list_value_length(calls), 0)
     same = pc.equal(counts, pc.fill_null(pc.list_value_length(results), 0))
     if not _same_ids(calls.filter(same), results.filter(same)):
         same = pa.repeat(pa.scalar(False), len(calls))
-    plain = results.filter(same)
-    flags = pa.ListArray.from_arrays(_offsets(plain), pc.struct_field(plain.flatten(), "is_error"))
+    plain = _counted(calls.filter(same))
     other = pc.invert(same)
-    linked = pa.array(_linked(calls.filter(other), results.filter(other)), flags.type)
+    linked = pa.array(_linked(calls.filter(other), results.filter(other)), plain.type)
     order = pc.sort_indices(pc.sort_indices(other.cast(pa.int8())))
-    both = pa.concat_arrays([flags, linked]).take(order)
-    return pc.if_else(pc.is_null(calls), pa.scalar(None, flags.type), both)
+    both = pa.concat_arrays([plain, linked]).take(order)
+    return pc.if_else(pc.is_null(calls), pa.scalar(None, both.type), both)
+
+
+def _counted(lists: pa.ListArray) -> pa.ListArray:
+    """Lists of the same lengths that hold 1, 2, 3, ..."""
+    offsets = _offsets(lists)
+    total = offsets[-1].as_py()
+    starts = offsets.take(pc.list_parent_indices(lists))
+    numbers = pc.subtract(pa.array(range(1, total + 1), pa.int32()), starts.cast(pa.int32()))
+    return pa.ListArray.from_arrays(offsets, numbers)
+
+
+def _errors(results: pa.ListArray, places: pa.ListArray) -> pa.ListArray:
+    """For each call the flag of its result, null where it has none."""
+    flat = places.flatten()
+    starts = _offsets(results).take(pc.list_parent_indices(places))
+    at = pc.add(pc.subtract(flat, 1), starts)
+    flags = pc.struct_field(results.flatten(), "is_error").take(at)
+    return pa.ListArray.from_arrays(_offsets(places), flags, mask=pc.is_null(places))
 
 
 def _offsets(lists: pa.ListArray) -> pa.Array:
@@ -76,41 +94,34 @@ def _same_ids(calls: pa.ListArray, results: pa.ListArray) -> bool:
     return bool(ours.equals(theirs))
 
 
-def _linked(calls: pa.ListArray, results: pa.ListArray) -> list[list[object]]:
-    rows = zip(
-        _values(calls, "call_id"),
-        _values(results, "call_id"),
-        _values(results, "is_error"),
-        strict=True,
-    )
-    return [link(ids, found, flags) for ids, found, flags in rows]
+def _linked(calls: pa.ListArray, results: pa.ListArray) -> list[list[int | None]]:
+    rows = zip(_ids(calls), _ids(results), strict=True)
+    return [link(ids, found) for ids, found in rows]
 
 
-def _values(lists: pa.ListArray, name: str) -> list[list[object]]:
-    values = pc.struct_field(lists.flatten(), name)
+def _ids(lists: pa.ListArray) -> list[list[object]]:
+    values = pc.struct_field(lists.flatten(), "call_id")
     result: list[list[object]] = pa.ListArray.from_arrays(_offsets(lists), values).to_pylist()
     return result
 
 
-def link(
-    call_ids: Sequence[object], result_ids: Sequence[object], values: Sequence[object]
-) -> list[object]:
-    """For each call the value of its result: by id, by order where ids repeat or are missing.
+def link(call_ids: Sequence[object], result_ids: Sequence[object]) -> list[int | None]:
+    """For each call the place of its result, from 1: by id, by order where ids repeat.
 
     The n-th call with an id belongs to the n-th result with that id; a call whose id has no result
     takes the result at its own place if that one has no id. None where there is no result.
 
-    >>> link(["a", "b", "a"], ["b", "a"], [1, 2])
+    >>> link(["a", "b", "a"], ["b", "a"])
     [2, 1, None]
     """
-    linked: list[object] = []
+    linked: list[int | None] = []
     for place, call_id in enumerate(call_ids):
         nth = sum(1 for c in call_ids[:place] if c == call_id)
         places = [i for i, r in enumerate(result_ids) if r == call_id]
         if nth < len(places):
-            linked.append(values[places[nth]])
+            linked.append(places[nth] + 1)
         elif place < len(result_ids) and result_ids[place] is None:
-            linked.append(values[place])
+            linked.append(place + 1)
         else:
             linked.append(None)
     return linked

@@ -64,6 +64,7 @@ def records(
 _EXTRA_TYPES = {
     "tool_names": pa.list_(pa.string()),
     "tool_errors": pa.list_(pa.bool_()),
+    "tool_results": pa.list_(pa.int32()),
     "revision": pa.int64(),
 }
 
@@ -121,25 +122,13 @@ OUTCOMES = """
 LABELS = LABEL_SCHEMA
 STEPS = STEP_SCHEMA
 
-_NTH = (
-    "len(list_filter(tool_calls[1:call_number - 1], lambda c: "
-    "c.call_id IS NOT DISTINCT FROM call.call_id)) + 1"
-)
-
-TOOL_CALLS = f"""
-    SELECT trajectory_id, step_index, actor, call_number - 1 AS call_index,
-        tool_names[call_number] AS name, call.call_id AS call_id, call.arguments AS arguments,
-        call.arguments_raw AS arguments_raw, result.text AS observation,
-        tool_errors[call_number] AS is_error, is_copied, timestamp
-    FROM (
-        SELECT *, coalesce(
-            list_filter(observations,
-                lambda o: o.call_id IS NOT DISTINCT FROM call.call_id)[{_NTH}],
-            CASE WHEN observations[call_number].call_id IS NULL
-                THEN observations[call_number] END) AS result
-        FROM (
-            SELECT *, tool_calls[call_number] AS call
-            FROM (SELECT *, unnest(range(1, len(tool_names) + 1)) AS call_number FROM _steps)))"""
+TOOL_CALLS = """
+    SELECT trajectory_id, step_index, actor, n - 1 AS call_index, tool_names[n] AS name,
+        tool_calls[n].call_id AS call_id, tool_calls[n].arguments AS arguments,
+        tool_calls[n].arguments_raw AS arguments_raw,
+        observations[tool_results[n]].text AS observation, tool_errors[n] AS is_error,
+        is_copied, timestamp
+    FROM (SELECT *, unnest(range(1, len(tool_names) + 1)) AS n FROM _steps)"""
 """The ``tool_calls`` view; name and error flag come from narrow columns of their own."""
 
 MESSAGES = """
