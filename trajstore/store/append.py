@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from trajstore.errors import SchemaError
 from trajstore.schema import LABEL_SCHEMA, STEP_SCHEMA, TRAJECTORY_SCHEMA, check
-from trajstore.store.commit import Action, abandon, commit
+from trajstore.store.commit import Action, abandon, commit, newest
 from trajstore.store.known import RANK_COLUMNS, Existing, KnownIds, rank
 from trajstore.store.layout import Location
 from trajstore.store.parts import write_parts
@@ -84,6 +84,7 @@ class Appender:
         self._location = location
         self._lock = lock
         self._known = KnownIds(location)
+        self._seen: Snapshot | None = None
 
     def append(self, batch: Batch, *, durable: bool) -> AppendReport:
         """Write what is new of a batch, in one commit.
@@ -98,11 +99,13 @@ class Appender:
         """
         batch.check()
         batch = _labels_once(batch)
-        plan = _Plan(batch, self._known, Snapshot.load(self._location))
+        seen = newest(self._location, self._seen)
+        plan = _Plan(batch, self._known, seen)
         pending = self._encode(plan, durable=durable)
 
         def prepare(head: Snapshot) -> Sequence[Action] | None:
             nonlocal plan, pending
+            self._seen = head
             if plan.outdated(head, self._known):
                 abandon(self._location, pending)
                 plan = _Plan(batch, self._known, head)
@@ -110,11 +113,18 @@ class Appender:
             return pending
 
         try:
-            head = commit(self._location, self._lock, prepare, operation="append", durable=durable)
+            version = commit(
+                self._location,
+                self._lock,
+                prepare,
+                operation="append",
+                durable=durable,
+                known=seen,
+            )
         except BaseException:
             abandon(self._location, pending)
             raise
-        return plan.report(head.version)
+        return plan.report(version)
 
     def _encode(self, plan: _Plan, *, durable: bool) -> list[Action]:
         return list(write_parts(self._location, plan.tables(), durable=durable))

@@ -16,7 +16,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from trajstore.errors import TrajstoreError, WriteError
 from trajstore.store.layout import TABLE_CONFIGURATION, Location
 from trajstore.store.parts import discard, sync
-from trajstore.store.snapshot import Snapshot, open_table
+from trajstore.store.snapshot import Snapshot
 
 _WRITER = "trajstore"
 _ATTEMPTS = 1000
@@ -63,7 +63,8 @@ def commit(
     *,
     operation: str,
     durable: bool,
-) -> Snapshot:
+    known: Snapshot | None = None,
+) -> int:
     """Commit what ``prepare`` says about the newest snapshot, and nothing if that has moved on.
 
     Every commit carries the same application transaction, so two writers that looked at the same
@@ -76,9 +77,10 @@ def commit(
         prepare: called with the newest snapshot, once an attempt; it must be cheap.
         operation: name for the history.
         durable: fsync the log entry before returning.
+        known: a snapshot that may still be the newest; spares reading the log again.
 
     Returns:
-        The snapshot after the commit (the newest one where there was nothing to do).
+        Number of the snapshot after the commit (of the newest one where there was nothing to do).
 
     Raises:
         WriteError: the commit failed for good; nothing of it is visible.
@@ -86,26 +88,34 @@ def commit(
     last: Exception | None = None
     for _ in range(_ATTEMPTS):
         with _turn(lock):
-            table = open_table(location)
-            before = Snapshot.of(table, location)
+            before = newest(location, known)
             actions = prepare(before)
             if not actions:
-                return before
+                return before.version
             try:
-                _land(table, actions, before.version, operation)
+                _land(before, actions, operation)
             except CommitFailedError as error:
-                last = error
+                last, known = error, None
                 continue
             except (DeltaError, OSError) as error:
                 if not _landed(location, actions):
                     raise _failed(location, error) from error
             if durable and location.local is not None:
                 _sync_log(location.local, before.version + 1)
-            return Snapshot.load(location)
+            return before.version + 1
     raise _failed(location, last)
 
 
-def _land(table: DeltaTable, actions: Sequence[Action], version: int, operation: str) -> None:
+def newest(location: Location, known: Snapshot | None) -> Snapshot:
+    """The newest snapshot: the known one where no log entry came since (seen on local disks)."""
+    if known is None or location.local is None:
+        return Snapshot.load(location)
+    following = location.local / "_delta_log" / f"{known.version + 1:020d}.json"
+    return Snapshot.load(location) if following.exists() else known
+
+
+def _land(before: Snapshot, actions: Sequence[Action], operation: str) -> None:
+    table = before.table
     table.create_write_transaction(
         list(actions),
         "append",
@@ -113,7 +123,8 @@ def _land(table: DeltaTable, actions: Sequence[Action], version: int, operation:
         table.metadata().partition_columns,
         commit_properties=CommitProperties(
             custom_metadata={"trajstore": operation},
-            app_transactions=[Transaction(_WRITER, version + 1)],
+            max_commit_retries=0,
+            app_transactions=[Transaction(_WRITER, before.version + 1)],
         ),
     )
 

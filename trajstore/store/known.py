@@ -142,7 +142,7 @@ class KnownIds:
         for start in range(0, len(ids), _IDS_A_QUERY):
             wanted = ", ".join(quoted(i) for i in ids[start : start + _IDS_A_QUERY])
             query = (
-                f"SELECT {', '.join(columns)} FROM read_parquet([{paths}], union_by_name=true, "
+                f"SELECT {', '.join(columns)} FROM read_parquet([{paths}], "
                 f"hive_partitioning=false) WHERE {columns[0]} IN ({wanted})"
             )
             tables.append(self._connection.sql(query).to_arrow_table())

@@ -84,9 +84,9 @@ def compact(
     removed = [f for g in groups for f in g] + spent
     kept = _deleted_tombstones(start) if spent and not forget_deletes else []
     written += write_parts(location, kept, durable=durable)
-    head = _swap(location, lock, removed, written, operation="compact", durable=durable)
+    version = _swap(location, lock, removed, written, operation="compact", durable=durable)
     return CompactReport(
-        snapshot=head.version,
+        snapshot=version,
         files_before=len(start.files),
         files_after=len(start.files) - len(removed) + len(written),
         rows_dropped=dropped,
@@ -152,7 +152,7 @@ def _swap(
     *,
     operation: str,
     durable: bool,
-) -> Snapshot:
+) -> int:
     """Put new files in the place of old ones, unless somebody else has done so meanwhile."""
     paths = {f.path for f in removed}
 
@@ -162,12 +162,12 @@ def _swap(
         return [*written, *(_removal(f) for f in removed)]
 
     try:
-        head = commit(location, lock, prepare, operation=operation, durable=durable)
+        version = commit(location, lock, prepare, operation=operation, durable=durable)
     except BaseException:
         abandon(location, written)
         raise
     abandon(location, written)
-    return head
+    return version
 
 
 def _removal(file: DataFile) -> RemoveAction:
@@ -215,11 +215,11 @@ def delete(
         return written
 
     try:
-        head = commit(location, lock, prepare, operation="delete", durable=durable)
+        version = commit(location, lock, prepare, operation="delete", durable=durable)
     except BaseException:
         abandon(location, written)
         raise
-    return DeleteReport(snapshot=head.version, trajectories=counts[0], labels=counts[1])
+    return DeleteReport(snapshot=version, trajectories=counts[0], labels=counts[1])
 
 
 def _revisions_of(

@@ -54,10 +54,7 @@ def records(
         return f"SELECT {columns} WHERE false"
     listed = ", ".join(quoted(p) for p in paths)
     columns = ", ".join([*(f'"{n}"' for n in schema.names), *extra])
-    query = (
-        f"SELECT {columns} FROM read_parquet([{listed}], union_by_name=true, "
-        "hive_partitioning=false)"
-    )
+    query = f"SELECT {columns} FROM read_parquet([{listed}], hive_partitioning=false)"
     return f"{query} WHERE revision NOT IN (SELECT revision FROM _dead)" if dead else query
 
 
