@@ -5,6 +5,7 @@ With ``UPDATE_DOCS=1`` in the environment the outputs that differ are written in
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -12,21 +13,28 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import trajstore
-from docs import generate
+from docs import generate, schema_page
+from docs.cli_page import commands, example
+from docs.fields import field_words
+from docs.markdown import prose, table
+from docs.schema_page import type_name
 from tests import doc_blocks
 from tests.doc_blocks import ROOT, Block, Run, agree, blocks
-from trajstore import Pool
+from trajstore import ImportReport, Pool
+from trajstore.importers import importers
 from trajstore.pipeline import run_demo
+from trajstore.schema import TABLES
 
 PAGES = sorted(
     [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     + [p for p in (ROOT / "docs").rglob("*.md") if "examples" not in p.parts],
 )
 COOKBOOK = ROOT / "docs/guides/sql-cookbook.md"
-LANGUAGES = {"console", "python", "sql", "json", "text", "toml"}
+LANGUAGES = {"sh", "python", "sql", "json", "text"}
 IN_CLONE = "<!-- runs in a fresh clone after make demo -->"
 
 
@@ -42,8 +50,7 @@ def every_block(language: str | None = None) -> Iterator[tuple[Path, Block]]:
 
 
 def runs(page: Path) -> bool:
-    found = blocks(page.read_text())
-    return any(b.language in {"console", "python"} and not b.not_run for b in found)
+    return any(block.runs for block in blocks(page.read_text()))
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +72,7 @@ def everything(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Poo
     return store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if runs(p)], ids=name)
 def test_every_block_runs_and_prints_what_the_page_says(
     page: Path, demo_pool: Path, shims: Path, tmp_path: Path
@@ -81,7 +89,7 @@ def test_every_block_runs_and_prints_what_the_page_says(
         assert block.text == should, f"{name(page)}:{block.line} prints something else"
 
 
-def test_every_block_is_run_or_says_why_not() -> None:
+def test_every_block_is_run_checked_or_an_output() -> None:
     strange = [f"{name(p)}:{b.line}" for p, b in every_block() if b.language not in LANGUAGES]
     assert strange == []
 
@@ -122,11 +130,11 @@ def test_check_says_which_page_is_stale(
     assert "docs/reference/cli.md" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("command", "about"), list(generate.commands()), ids=lambda c: str(c))
+@pytest.mark.parametrize(("command", "about"), list(commands()), ids=str)
 def test_every_command_has_help_an_example_and_a_section(command: str, about: object) -> None:
     said = str(getattr(about, "help", "") or "")
     assert len(said.splitlines()[0]) > 20
-    assert f"Example: {command}" in " ".join(said.split())
+    assert example(about).startswith(command)
     page = (ROOT / "docs/reference/cli.md").read_text()
     assert f"\n## {command}\n" in page
 
@@ -134,19 +142,83 @@ def test_every_command_has_help_an_example_and_a_section(command: str, about: ob
 def test_every_option_says_what_it_does() -> None:
     silent = [
         f"{command} {parameter.opts[0]}"
-        for command, about in generate.commands()
+        for command, about in commands()
         for parameter in about.params
         if not parameter.help and parameter.param_type_name == "option"
     ]
     assert silent == []
 
 
-@pytest.mark.parametrize("command", [c for c, _ in generate.commands()])
-def test_every_command_is_used_in_a_page_written_by_hand(command: str) -> None:
-    used = "".join(
-        b.text for p, b in every_block("console") if name(p) not in {*generate.PAGES}
+def section(command: str) -> str:
+    page = (ROOT / "docs/reference/cli.md").read_text()
+    return page.split(f"\n## {command}\n")[1].partition("\n## ")[0]
+
+
+def test_an_option_says_its_choices_and_its_default() -> None:
+    said = section("trajstore export sft")
+    assert "| `--layout` `messages` or `prompt-completion` |" in said
+    assert re.search(r"\| `--layout` .*; `messages` if not given \|", said)
+    assert re.search(
+        r"\| `--reasoning`, `--no-reasoning` \| .*; `--reasoning` if not given \|", said
     )
-    assert f"$ {command} " in used or f"$ {command}\n" in used or f"| {command} " in used
+
+
+def test_an_argument_says_whether_it_must_be_there_and_how_often() -> None:
+    assert "trajstore import STORE PATH... [OPTIONS]" in section("trajstore import")
+    assert "trajstore demo [DIR] [OPTIONS]" in section("trajstore demo")
+    assert "may be given several times" in section("trajstore import")
+
+
+@pytest.mark.parametrize(
+    ("type_", "words"),
+    [
+        (pa.timestamp("us", tz="UTC"), "timestamp[us, UTC]"),
+        (pa.map_(pa.string(), pa.float64()), "map<string, double>"),
+        (pa.list_(pa.struct([("a", pa.bool_())])), "list<struct<a bool>>"),
+    ],
+)
+def test_a_type_is_said_in_few_words(type_: pa.DataType, words: str) -> None:
+    assert type_name(type_) == words
+
+
+def test_every_column_of_every_table_is_in_the_schema_page() -> None:
+    page = (ROOT / "docs/reference/schema.md").read_text()
+    rows = [f"| `{c.name}` | `{type_name(c.type)}` |" for t in TABLES.values() for c in t]
+    assert [r for r in rows if r not in page] == []
+
+
+def test_a_column_without_words_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(schema_page._STORED_MEANINGS, "revision")
+    with pytest.raises(LookupError, match="'revision'"):
+        schema_page.schema_page()
+
+
+def test_fields_are_told_by_the_docstrings_under_them() -> None:
+    words = dict(field_words(ImportReport))
+    assert words["secrets"] == "Secrets found and replaced, by kind"
+    assert words["formats"].endswith("...")
+    assert words.keys() == {f.name for f in dataclasses.fields(ImportReport)}
+
+
+def test_markdown_sees_neither_html_nor_cells_in_text() -> None:
+    assert prose("<think>") == "&lt;think&gt;"
+    assert table(("a",), [("x | y",)]).endswith("| x \\| y |\n")
+
+
+def test_generating_writes_every_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    monkeypatch.setattr(generate, "SECTIONS", {"a.md": {"name": lambda: "new\n"}})
+    (tmp_path / "a.md").write_text("a\n<!-- generated: name -->\nold\n<!-- end -->\nb\n")
+    assert generate.main([]) == 0
+    assert generate.stale() == []
+    assert (tmp_path / "a.md").read_text() == "a\n<!-- generated: name -->\nnew\n<!-- end -->\nb\n"
+    assert (tmp_path / "docs/reference/schema.md").is_file()
+
+
+@pytest.mark.parametrize("command", [c for c, _ in commands()])
+def test_every_command_is_used_in_a_page_written_by_hand(command: str) -> None:
+    used = "".join(b.text for p, b in every_block("sh") if name(p) not in generate.PAGES)
+    assert re.search(rf"(^|[(|] ?){command}( |$)", used, re.MULTILINE)
 
 
 def anchors(page: Path) -> set[str]:
@@ -188,6 +260,12 @@ def test_every_test_that_a_page_names_exists() -> None:
     assert [t for t in sorted(named) if f"def {t[1]}(" not in source] == []
 
 
+def test_the_number_of_formats_is_the_real_one() -> None:
+    said = f"{len(importers())} formats"
+    assert said in (ROOT / "README.md").read_text()
+    assert said in (ROOT / "CHANGELOG.md").read_text()
+
+
 def test_every_public_name_is_in_the_python_tour() -> None:
     tour = (ROOT / "docs/reference/python.md").read_text()
     assert [n for n in trajstore.__all__ if n not in tour] == []
@@ -204,13 +282,23 @@ def test_three_dots_stand_for_anything_in_a_line_or_for_lines() -> None:
 
 
 def test_blocks_know_their_language_mark_and_output() -> None:
-    text = "<!-- not run: x -->\n```python\nf()\n```\n\n```text\n1\n```\n\nHi\n\n```text\n2\n```\n"
-    one, two, three = blocks(text)
-    assert (one.language, one.not_run, one.line) == ("python", True, 2)
-    assert (two.behind, three.behind) == (0, None)
+    text = "<!-- exits 1 -->\n```python\nf()\n```\n\n```text\n1\n```\n\nHi\n\n```text\n2\n```\n"
+    code, output, other = blocks(text)
+    assert (code.language, code.line, code.exit_code, code.runs) == ("python", 2, 1, True)
+    assert (output.output_of, other.output_of) == (0, None)
+
+
+def test_a_block_that_is_not_run_has_no_output() -> None:
+    code, output = blocks("<!-- not run: x -->\n```sh\nf\n```\n```text\n1\n```\n")
+    assert (code.runs, output.output_of) == (False, None)
 
 
 def test_a_wrong_output_is_replaced_by_the_real_one(tmp_path: Path, shims: Path) -> None:
-    text = "```console\n$ echo one\nzwei\n$ cat <<E\n> two\n> E\ntwo\n```\n"
+    text = "```sh\ncat <<E\none\ntwo\nE\n```\n\n```text\none\nzwei\n```\n\nend\n"
     shown = list(Run(tmp_path, shims).page(text))
-    assert doc_blocks.updated(text, shown) == text.replace("zwei", "one")
+    assert doc_blocks.updated(text, shown) == text.replace("zwei", "two")
+
+
+def test_a_script_that_fails_is_not_silent(tmp_path: Path, shims: Path) -> None:
+    with pytest.raises(AssertionError, match="line 1 exits with 1"):
+        list(Run(tmp_path, shims).page("```sh\nfalse\necho never\n```\n"))
