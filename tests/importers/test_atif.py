@@ -278,7 +278,7 @@ def test_a_placeholder_time_is_no_date_and_stays_readable(tmp_path: Path) -> Non
     ("value", "reason"),
     [
         ({"schema_version": "ATIF-v1.5", "steps": []}, "'steps' is empty"),
-        ({"schema_version": "ATIF-v1.5", "steps": ["oops"]}, "not a atif record"),
+        ({"schema_version": "ATIF-v1.5", "steps": ["oops"]}, "no atif record"),
         ({"schema_version": "ATIF-v1.5", "steps": [{"message": "x"}]}, "'source' is missing"),
     ],
 )

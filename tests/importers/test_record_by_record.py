@@ -38,7 +38,7 @@ def test_bad_records_are_problems_with_line_and_reason(tmp_path: Path) -> None:
     found = seen(jsonl(tmp_path, {"n": 1}, {"n": -1}, {"m": 1}, "{", {"n": 2}))
     problems = [i for i in found if isinstance(i, Problem)]
     assert [(p.line, p.kind) for p in problems] == [(2, "bad"), (3, "bad"), (4, "bad")]
-    assert problems[0].reason == "not a rllm record: below zero"
+    assert problems[0].reason == "no rllm record: below zero"
     assert "field 'n' is missing" in problems[1].reason
     assert len(found) == 5
 

@@ -189,3 +189,16 @@ def test_memories_are_cleaned_of_secrets_too(pool: Pool, tmp_path: Path) -> None
     assert report.skills == 1
     assert report.secrets["aws-access-key-id"] == 1
     assert KEY not in pool.sql("select code from skills").fetchall()[0][0]
+
+
+def test_a_vacuum_leaves_media_alone_that_an_import_is_about_to_name(pool: Pool) -> None:
+    from datetime import timedelta
+
+    from tests.store.workers import run
+
+    pool.append(run("a"))
+    pool.delete("true")
+    name = pool.blobs.put(b"picture")
+    assert pool.vacuum().blobs_removed == 0
+    assert pool.blobs.names() == [name]
+    assert pool.vacuum(retention=timedelta(0)).blobs_removed == 1

@@ -96,3 +96,9 @@ def test_a_state_beside_the_messages_counts() -> None:
 
 def test_a_given_state_key_is_kept() -> None:
     assert keys(agent(state_key="mine")) == ["mine"]
+
+
+def test_a_first_step_of_which_nothing_is_known_has_no_key() -> None:
+    assert keys(agent(text="a"))[0] is None
+    with_goal = [run(agent(text="a"), goal=g).steps[0].state_key for g in ("x", "y", "x")]
+    assert with_goal[0] == with_goal[2] != with_goal[1]

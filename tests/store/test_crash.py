@@ -17,6 +17,7 @@ import pytest
 import trajstore
 from tests.store import workers
 from trajstore.errors import CorruptStoreError, SnapshotError, TrajstoreError, WriteError
+from trajstore.store import verify_store
 
 KILLS = 200
 
@@ -227,7 +228,7 @@ def test_a_log_entry_that_never_reached_the_disk_is_set_aside(tmp_path: Path) ->
     store.append(workers.run("b"))
     newest = max((tmp_path / "pool/trajectories/_delta_log").glob("*.json"))
     newest.write_bytes(b"")
-    report = store.verify(repair=True)
+    report = verify_store(tmp_path / "pool", repair=True)
     assert "not a whole log entry" in report.problems[0]
     assert workers.check_whole(trajstore.open(tmp_path / "pool")) == {"a"}
 
@@ -253,3 +254,18 @@ def test_durable_appends_sync_data_folders_and_log(tmp_path: Path) -> None:
     assert any("record=step>" in line for line in synced)
     assert any("_delta_log/00000000000000000001.json>" in line for line in synced)
     assert any("_delta_log>" in line for line in synced)
+
+
+def test_a_checkpoint_that_never_reached_the_disk_hides_nothing(tmp_path: Path) -> None:
+    store = trajstore.open(tmp_path / "pool")
+    names = {f"r{n}" for n in range(12)}
+    for name in sorted(names):
+        store.append(workers.run(name))
+    log = tmp_path / "pool/trajectories/_delta_log"
+    newest = max(log.glob("*.checkpoint.parquet"))
+    newest.write_bytes(b"")
+    with pytest.raises(TrajstoreError, match="verify"):
+        trajstore.open(tmp_path / "pool")
+    report = verify_store(tmp_path / "pool", repair=True)
+    assert newest.name in report.problems[0]
+    assert workers.check_whole(trajstore.open(tmp_path / "pool")) == names

@@ -138,3 +138,14 @@ def test_every_view_answers_on_an_empty_store(pool: Pool) -> None:
 
     for name in VIEW_NAMES:
         assert pool.sql(f"select count(*) from {name}").fetchall() == [(0,)]
+
+
+def test_get_and_scan_say_what_sql_says_unless_asked_for_the_source(pool: Pool) -> None:
+    stored(pool, success=False, reward=0.0)
+    pool.label([Label(trajectory_id="a", evaluator="human", success=True, value=0.8)])
+    for run in (pool.get("a"), next(pool.scan())):
+        assert run is not None
+        assert (run.success, run.reward) == (True, 0.8)
+    own = pool.get("a", outcome="source")
+    assert own is not None
+    assert (own.success, own.reward) == (False, 0.0)

@@ -90,7 +90,7 @@ class ClaudeCodeImporter(Importer):
                 try:
                     transcript.add(value, part.uri)
                 except (KeyError, TypeError, ValueError, AttributeError) as error:
-                    yield self.problem(part, f"not a {FAMILY} record: {error}", record)
+                    yield self.problem(part, f"no {FAMILY} record: {error}", record)
 
 
 def _parts(source: Source, transcript: Transcript) -> Iterator[Source]:

@@ -48,7 +48,7 @@ class CodexCliImporter(Importer):
                     else:
                         session.add(line_of(value))
                 except (KeyError, TypeError, ValueError, AttributeError) as error:
-                    yield self.problem(source, f"not a {FAMILY} record: {error}", record)
+                    yield self.problem(source, f"no {FAMILY} record: {error}", record)
         trajectory = session.trajectory(source.uri) if session is not None else None
         if trajectory is None:
             yield self.ignored(source, "no conversation: the session was opened and nothing said")

@@ -47,7 +47,7 @@ class GeminiCliImporter(Importer):
             try:
                 replay.add(record.value)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                yield self.problem(source, f"not a {FAMILY} record: {error}", record)
+                yield self.problem(source, f"no {FAMILY} record: {error}", record)
         if not replay.messages:
             yield self.ignored(source, "no conversation: the session was opened and nothing said")
             return

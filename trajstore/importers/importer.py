@@ -74,7 +74,7 @@ class Importer(ABC):
                 OverflowError,
                 RecursionError,
             ) as e:
-                yield self.problem(source, f"not a {self.name} record: {_explain(e)}", record)
+                yield self.problem(source, f"no {self.name} record: {_explain(e)}", record)
                 continue
             yield from items
 

@@ -50,7 +50,7 @@ class OtherCliImporter(Importer):
             try:
                 session.add(_object(record.value))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                yield self.problem(source, f"not a {session.agent} record: {error}", record)
+                yield self.problem(source, f"no {session.agent} record: {error}", record)
         found = list(session.trajectories(source.uri))
         yield from found
         if not found:

@@ -41,7 +41,7 @@ def converted(
             items = list(convert(record))
         except UNFIT as error:
             said = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
-            reason = f"not a {importer.name} record: {said or type(error).__name__}"
+            reason = f"no {importer.name} record: {said or type(error).__name__}"
             yield importer.problem(source, reason, record)
             continue
         yield from items

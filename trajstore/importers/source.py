@@ -229,7 +229,7 @@ def _values(raw: bytes) -> list[Any]:
         return []
     try:
         return [json.loads(raw)]
-    except ValueError as error:
+    except ValueError:
         text = raw.decode("utf-8", "strict").strip()
         values: list[Any] = []
         at = 0
@@ -237,7 +237,8 @@ def _values(raw: bytes) -> list[Any]:
             try:
                 value, at = _DECODER.raw_decode(text, at)
             except ValueError:
-                raise error from None
+                json.loads(text)
+                raise
             values.append(value)
             while at < len(text) and text[at].isspace():
                 at += 1

@@ -28,7 +28,7 @@ def finish(trajectory: Trajectory, *, state_keys: bool = True, digest: bool = Tr
         A copy with ``n_*``, ``size_bytes``, ``source_digest`` and missing token sums set. A token
         sum that is already set stays. Sums over no known number are None, not 0.
     """
-    steps = _with_state_keys(trajectory.steps) if state_keys else trajectory.steps
+    steps = _with_state_keys(trajectory) if state_keys else trajectory.steps
     own = [s for s in steps if counted(s)]
     return replace(
         trajectory,
@@ -86,12 +86,16 @@ def content_digest(trajectory: Trajectory) -> str:
     return sha.hexdigest()
 
 
-def _with_state_keys(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Give each agent step the hash of everything visible before it, volatile values masked."""
-    seen = hashlib.sha256()
+def _with_state_keys(trajectory: Trajectory) -> tuple[Step, ...]:
+    """Give each agent step the hash of everything visible before it, volatile values masked.
+
+    The goal counts as visible. A first step of which nothing is known that came before has no key.
+    """
+    seen = hashlib.sha256(mask_volatile(trajectory.goal or "").encode("utf-8", "backslashreplace"))
     keyed: list[Step] = []
-    for step in steps:
-        if step.actor == "agent" and step.state_key is None:
+    for step in trajectory.steps:
+        known = bool(keyed or trajectory.goal or step.state)
+        if step.actor == "agent" and step.state_key is None and known:
             here = seen.copy()
             here.update(mask_volatile(step.state or "").encode("utf-8", "backslashreplace"))
             keyed.append(replace(step, state_key=here.hexdigest()[:32]))

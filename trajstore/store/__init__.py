@@ -7,7 +7,7 @@ from trajstore.store.pins import Pin
 from trajstore.store.reader import Condition, Reader
 from trajstore.store.store import Store
 from trajstore.store.upkeep import CompactReport, DeleteReport, VacuumReport
-from trajstore.store.verify import VerifyReport
+from trajstore.store.verify import VerifyReport, verify_store
 from trajstore.store.views import VIEW_MEANINGS, VIEW_NAMES
 from trajstore.store.writer import TrajectoryWriter
 
@@ -25,4 +25,5 @@ __all__ = [
     "TrajectoryWriter",
     "VacuumReport",
     "VerifyReport",
+    "verify_store",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from trajstore.errors import StoreError
@@ -21,22 +22,28 @@ class Blobs:
         self._location = root.child("blobs")
 
     def put(self, data: bytes, *, durable: bool = True) -> str:
-        """Keep bytes and give their SHA-256; bytes that are there already are not written again."""
+        """Keep bytes and give their SHA-256.
+
+        Bytes that are there already are only marked as just used, so that a vacuum which runs
+        before they are named by a commit leaves them alone.
+        """
         name = hashlib.sha256(data).hexdigest()
         place = f"{name[:2]}/{name}"
         if self._location.local is None:
             object_store(self._location).pipe_file(self._location.path(place), data)
             return name
         path = self._location.local / place
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_name(f".{name}.{os.getpid()}")
-            draft.write_bytes(data)
-            if durable:
-                sync(draft)
-            draft.replace(path)
-            if durable:
-                sync(path.parent)
+        if path.exists():
+            os.utime(path)
+            return name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{name}.{os.getpid()}")
+        draft.write_bytes(data)
+        if durable:
+            sync(draft)
+        draft.replace(path)
+        if durable:
+            sync(path.parent)
         return name
 
     def get(self, name: str) -> bytes:
@@ -59,19 +66,27 @@ class Blobs:
         return bytes(object_store(self._location).cat_file(self._location.path(place)))
 
     def names(self) -> list[str]:
-        """SHA-256 of every blob (local stores), in order."""
+        """SHA-256 of every blob, in order."""
+        return sorted(self.last_used())
+
+    def last_used(self) -> dict[str, datetime]:
+        """When each blob was last put, by SHA-256."""
         root = self._location.local
-        if root is None or not root.is_dir():
-            return []
-        return sorted(p.name for p in root.glob("??/*") if not p.name.startswith("."))
+        if root is not None:
+            found = (p for p in root.glob("??/*") if not p.name.startswith("."))
+            return {p.name: datetime.fromtimestamp(p.stat().st_mtime, tz=UTC) for p in found}
+        listed = object_store(self._location).find(self._location.uri, detail=True)
+        return {Path(path).name: info["LastModified"] for path, info in listed.items()}
 
     def remove(self, names: Iterable[str]) -> int:
         """Remove blobs and say how many."""
         root = self._location.local
         count = 0
         for name in names:
-            path = (root or Path()) / name[:2] / name
-            if root is not None and path.exists():
-                path.unlink()
-                count += 1
+            place = f"{name[:2]}/{name}"
+            if root is not None:
+                (root / place).unlink(missing_ok=True)
+            else:
+                object_store(self._location).rm_file(self._location.path(place))
+            count += 1
         return count

@@ -141,7 +141,10 @@ def _failed(location: Location, error: Exception | None) -> WriteError:
 
 def _sync_log(root: Path, version: int) -> None:
     log = root / "_delta_log"
-    sync(log / f"{version:020d}.json")
+    written = (f"{version:020d}.json", f"{version:020d}.checkpoint.parquet", "_last_checkpoint")
+    for name in written:
+        if (log / name).exists():
+            sync(log / name)
     sync(log)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -23,6 +24,9 @@ from trajstore.store.interrupting import interruptible
 from trajstore.store.layout import Location
 from trajstore.store.rows import sorted_rows
 from trajstore.store.snapshot import DataFile, Snapshot
+
+Outcome = Literal["effective", "source"]
+"""Whose word on success and reward a read gives."""
 
 _IDS_A_READ = 256
 _ROWS_A_BATCH = 100_000
@@ -180,9 +184,9 @@ class Reader:
             if timer is not None:
                 timer.cancel()
 
-    def get(self, trajectory_id: str) -> Trajectory | None:
-        """One trajectory with its steps and its source's own outcome, or None."""
-        found = self.get_many([trajectory_id])
+    def get(self, trajectory_id: str, *, outcome: Outcome = "effective") -> Trajectory | None:
+        """One trajectory with its steps, or None; see :meth:`get_many`."""
+        found = self.get_many([trajectory_id], outcome=outcome)
         return found[0] if found else None
 
     def find(self, beginning: str) -> Trajectory:
@@ -205,11 +209,30 @@ class Reader:
             )
         return self.get_many(ids)[0]
 
-    def get_many(self, ids: Sequence[str]) -> list[Trajectory]:
-        """Trajectories with their steps, in the order of ``ids``; an unknown id is left out."""
+    def get_many(self, ids: Sequence[str], *, outcome: Outcome = "effective") -> list[Trajectory]:
+        """Trajectories with their steps, in the order of ``ids``; an unknown id is left out.
+
+        Args:
+            ids: trajectory ids.
+            outcome: ``effective`` gives success and reward as the view ``trajectories`` does, with
+                labels counted; ``source`` as the run's own source gave them.
+        """
         trajectories, steps = self.tables(ids)
         found = {t.trajectory_id: t for t in trajectories_from_arrow(trajectories, steps)}
+        if outcome == "effective" and found and self.snapshot.of_record("label"):
+            self._judge(found)
         return [found[i] for i in ids if i in found]
+
+    def _judge(self, runs: dict[str, Trajectory]) -> None:
+        """Put the effective outcomes in the place of the source's own."""
+        listed = ", ".join(quoted(i) for i in runs)
+        rows = self.query(
+            "SELECT trajectory_id, success, reward FROM trajectories "
+            f"WHERE outcome_evaluator IS NOT NULL AND trajectory_id IN ({listed})"
+        ).read_all()
+        for row in rows.to_pylist():
+            key = row.pop("trajectory_id")
+            runs[key] = replace(runs[key], **row)
 
     def tables(self, ids: Sequence[str]) -> tuple[pa.Table, pa.Table]:
         """The rows of trajectories and of their steps, ordered by id and step, for those ids."""
@@ -237,6 +260,19 @@ class Reader:
     @cached_property
     def _whole_rows(self) -> QueryBuilder:
         return QueryBuilder().register("stored", self.snapshot.table)
+
+    def blobs(self) -> list[str]:
+        """SHA-256 of every blob that a step of this snapshot names."""
+        rows = self.query(
+            """
+            SELECT DISTINCT unnest(regexp_extract_all(content, 'blob:sha256:([0-9a-f]{64})', 1))
+            FROM (SELECT content FROM steps WHERE content IS NOT NULL
+                  UNION ALL
+                  SELECT o.content FROM (SELECT unnest(observations) AS o FROM steps)
+                  WHERE o.content IS NOT NULL)"""
+        ).read_all()
+        names: list[str] = rows.column(0).to_pylist()
+        return names
 
     def ids(self, where: str | Condition | None = None) -> Iterator[list[str]]:
         """Ids of trajectories that fit a condition, in ascending order, in lists of up to 256."""

@@ -94,8 +94,9 @@ class Snapshot:
 
     @cached_property
     def tombstones(self) -> pa.Table:
-        """Dead revisions: columns ``revision`` and ``name`` (why)."""
-        return read_files(self.location, self.of_record("tombstone"), ["revision", "name"])
+        """Dead revisions: columns ``revision``, ``name`` (why) and ``created_at``."""
+        names = ["revision", "name", "created_at"]
+        return read_files(self.location, self.of_record("tombstone"), names)
 
     @property
     def dead(self) -> pa.Array:

@@ -29,7 +29,7 @@ from trajstore.store.blobs import Blobs
 from trajstore.store.commit import create_table
 from trajstore.store.layout import SIDE_SCHEMAS, Location, delta_schema
 from trajstore.store.pins import Pin, Pins, read_ranking, write_ranking
-from trajstore.store.reader import Condition, Reader
+from trajstore.store.reader import Condition, Outcome, Reader
 from trajstore.store.side import SideTable
 from trajstore.store.snapshot import Snapshot, open_table
 from trajstore.store.verify import VerifyReport, verify
@@ -230,13 +230,13 @@ class Store:
         """Run one SELECT over the newest snapshot's views and stream its rows."""
         return self.reader().query(query, timeout_s=timeout_s)
 
-    def get(self, trajectory_id: str) -> Trajectory | None:
-        """One trajectory with its steps, or None."""
-        return self.reader().get(trajectory_id)
+    def get(self, trajectory_id: str, *, outcome: Outcome = "effective") -> Trajectory | None:
+        """One trajectory with its steps, or None; see :meth:`Reader.get_many`."""
+        return self.reader().get(trajectory_id, outcome=outcome)
 
-    def get_many(self, ids: Sequence[str]) -> list[Trajectory]:
-        """Trajectories by id, in the order of ``ids``; an unknown id is left out."""
-        return self.reader().get_many(ids)
+    def get_many(self, ids: Sequence[str], *, outcome: Outcome = "effective") -> list[Trajectory]:
+        """Trajectories by id, in the order of ``ids``; see :meth:`Reader.get_many`."""
+        return self.reader().get_many(ids, outcome=outcome)
 
     def scan(self, where: str | Condition | None = None) -> Iterator[Trajectory]:
         """Trajectories with their steps, ordered by id, a few hundred in memory at a time."""
@@ -330,7 +330,9 @@ class Store:
                 anybody writes.
             dry_run: only count.
         """
-        deleted = self._head().deleted
+        head = self._head()
+        deleted = head.deleted
+        doomed = upkeep.blobs_of_deleted(head) if len(deleted) else {}
         removed: list[str] = []
         if len(deleted) and not dry_run:
             upkeep.compact(self._location, self._lock, durable=self._durable, forget_deletes=True)
@@ -342,7 +344,7 @@ class Store:
             retention=retention,
             dry_run=dry_run,
         )
-        blobs = self._unused_blobs() if len(deleted) else []
+        blobs = self._unused_blobs(retention, doomed)
         return upkeep.VacuumReport(
             files_removed=len(set(removed)),
             blobs_removed=len(blobs) if dry_run else self.blobs.remove(blobs),
@@ -359,18 +361,18 @@ class Store:
                 broken.append(pin.name)
         return broken
 
-    def _unused_blobs(self) -> list[str]:
-        names = set(self.blobs.names())
-        query = r"""
-            SELECT DISTINCT unnest(regexp_extract_all(content, 'blob:sha256:([0-9a-f]{64})', 1))
-            FROM (SELECT content FROM steps WHERE content IS NOT NULL
-                  UNION ALL
-                  SELECT o.content FROM (SELECT unnest(observations) AS o FROM steps)
-                  WHERE o.content IS NOT NULL)"""
-        if names:
-            used = self.reader().query(query).read_all().column(0).to_pylist()
-            names -= set(used)
-        return sorted(names)
+    def _unused_blobs(self, retention: timedelta, doomed: dict[str, datetime]) -> list[str]:
+        """Blobs that no run names: old ones, and those of deleted runs not used since."""
+        used = self.blobs.last_used()
+        if not used:
+            return []
+        named = set(self.reader().blobs())
+        before = datetime.now(UTC) - retention
+        return sorted(
+            name
+            for name, at in used.items()
+            if name not in named and (at <= before or at <= doomed.get(name, at - retention))
+        )
 
     def verify(self, *, deep: bool = True, repair: bool = False) -> VerifyReport:
         """Check that the disk holds what the log says; see :mod:`trajstore.store.verify`."""

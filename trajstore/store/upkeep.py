@@ -14,6 +14,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs as pafs
 
 from trajstore.store.commit import Action, abandon, commit
+from trajstore.store.connection import internal_connection, quoted
 from trajstore.store.layout import STORED_SCHEMAS, Location
 from trajstore.store.parts import write_parts
 from trajstore.store.rows import sorted_rows, tombstones
@@ -276,6 +277,30 @@ def remove_unreferenced(
         keep_versions=list(keep) or None,
     )
     return removed
+
+
+_BLOB_NAMES = "regexp_extract_all({}, 'blob:sha256:([0-9a-f]{{64}})', 1)"
+
+
+def blobs_of_deleted(snapshot: Snapshot) -> dict[str, datetime]:
+    """Media that deleted runs name, and when the newest of those runs was deleted."""
+    dead = snapshot.tombstones.filter(pc.equal(snapshot.tombstones.column("name"), DELETED))
+    paths = snapshot.paths(snapshot.of_record("step"))
+    if not paths:
+        return {}
+    connection = internal_connection(snapshot.location)
+    connection.register("gone", dead)
+    listed = ", ".join(quoted(p) for p in paths)
+    rows = connection.sql(
+        f"""
+        SELECT name, max(created_at) AS at FROM (
+            SELECT created_at, unnest({_BLOB_NAMES.format("content")}
+                || flatten(list_transform(observations, lambda o: coalesce(
+                    {_BLOB_NAMES.format("o.content")}, [])))) AS name
+            FROM read_parquet([{listed}], hive_partitioning=false) JOIN gone USING (revision))
+        GROUP BY name"""
+    ).to_arrow_table()
+    return dict(zip(rows.column("name").to_pylist(), rows.column("at").to_pylist(), strict=True))
 
 
 def remove_deleted(location: Location, deleted: pa.Array) -> list[str]:

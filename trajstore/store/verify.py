@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +47,23 @@ class _Findings:
     damaged: list[DataFile] = field(default_factory=list)
 
 
+def verify_store(
+    uri: str | Path,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    deep: bool = True,
+    repair: bool = False,
+) -> VerifyReport:
+    """Like :func:`verify`, for a store that may be too damaged to open.
+
+    Raises:
+        StoreNotFoundError: there is no store.
+    """
+    root = Location.of(uri, storage_options)
+    lock = None if root.local is None else root.local / ".lock"
+    return verify(root.child("trajectories"), lock, deep=deep, repair=repair)
+
+
 def verify(
     location: Location, lock: Path | None, *, deep: bool = True, repair: bool = False
 ) -> VerifyReport:
@@ -61,6 +78,7 @@ def verify(
     """
     findings = _Findings()
     _check_log(location, findings, repair=repair)
+    _check_checkpoint(location, findings, repair=repair)
     snapshot = Snapshot.load(location)
     for file in snapshot.files:
         reason = _damage(location, file, deep=deep)
@@ -96,6 +114,21 @@ def _check_log(location: Location, findings: _Findings, *, repair: bool) -> None
         findings.problems.append(f"_delta_log/{entry.name}: not a whole log entry")
         if repair:
             entry.rename(entry.with_suffix(".json.damaged"))
+
+
+def _check_checkpoint(location: Location, findings: _Findings, *, repair: bool) -> None:
+    """A damaged checkpoint hides a whole log: everything it says is in the log entries too."""
+    if location.local is None:
+        return
+    log = location.local / "_delta_log"
+    for checkpoint in sorted(log.glob("*.checkpoint*.parquet"), reverse=True)[:5]:
+        try:
+            pq.ParquetFile(checkpoint, page_checksum_verification=True).read()
+        except (OSError, pa.ArrowException) as error:
+            findings.problems.append(f"_delta_log/{checkpoint.name}: damaged: {error}")
+            if repair:
+                checkpoint.rename(checkpoint.with_suffix(".parquet.damaged"))
+                (log / "_last_checkpoint").unlink(missing_ok=True)
 
 
 def _damage(location: Location, file: DataFile, *, deep: bool) -> str | None:
