@@ -2,107 +2,68 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
+import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
-from typing import IO, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
-_CELL = 60
+from trajstore_cli._cells import pairs, safe_lines
+from trajstore_cli._values import as_json
 
-
-def as_json(value: Any) -> str:
-    """One line of JSON; times in ISO 8601."""
-    return json.dumps(value, ensure_ascii=False, default=_plain)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value)
-
-
-def cell(value: Any, *, width: int = _CELL) -> str:
-    """A value as one short line."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, dict | list):
-        value = as_json(value)
-    text = str(value).replace("\r", "").replace("\n", "⏎")
-    return text if len(text) <= width else text[: width - 1] + "…"
+_SHOWN = 10
+_CODES = {
+    "bold": 1,
+    "dim": 2,
+    "red": 31,
+    "green": 32,
+    "yellow": 33,
+    "blue": 34,
+    "magenta": 35,
+    "cyan": 36,
+}
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """Rows as an aligned table; numbers to the right. Long cells are cut with ``…``."""
-    names = list(columns if columns is not None else (rows[0].keys() if rows else ()))
-    body = [[cell(row.get(n)) for n in names] for row in rows]
-    widths = [max([len(n), *(len(r[i]) for r in body)]) for i, n in enumerate(names)]
-    right = [
-        all(isinstance(r.get(n), int | float | None) for r in rows)
-        and not any(isinstance(r.get(n), bool) for r in rows)
-        for n in names
-    ]
+class Sink(Protocol):
+    """The part of a text stream that printing needs."""
 
-    def line(cells: Sequence[str]) -> str:
-        padded = [
-            c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)
-        ]
-        return "  ".join(padded).rstrip()
-
-    return "\n".join([line(names), line(["─" * w for w in widths]), *map(line, body)])
+    def write(self, text: str, /) -> object:
+        """Take text."""
 
 
-def pairs(report: Mapping[str, Any]) -> str:
-    """A report as aligned ``name  value`` lines; empty values are left out."""
-    kept = {k: v for k, v in report.items() if v not in (None, [], {}, "")}
-    width = max((len(k) for k in kept), default=0)
-    return "\n".join(f"{k.ljust(width)}  {_value(v)}" for k, v in kept.items())
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return cell(value, width=200)
-
-
-def to_csv(columns: Sequence[str], batches: Iterable[list[dict[str, Any]]]) -> Iterator[str]:
-    """Rows as CSV text, piece by piece; nested values as JSON."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    for rows in batches:
-        for row in rows:
-            values = [row[c] for c in columns]
-            writer.writerow(
-                [as_json(v) if isinstance(v, dict | list) else _plain_cell(v) for v in values]
-            )
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
-    yield buffer.getvalue()
-
-
-def _plain_cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.isoformat() if isinstance(value, datetime) else value
+def out(text: str, stream: Sink | None = None) -> None:
+    """Print data."""
+    print(text, file=stream or sys.stdout)
 
 
 def say(text: str) -> None:
-    """Print something that is not data."""
-    print(text, file=sys.stderr)  # noqa: T201
+    """Print something that is not data, after the data that came before it."""
+    sys.stdout.flush()
+    print(safe_lines(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
-def out(text: str, stream: IO[str] | None = None) -> None:
-    """Print data."""
-    print(text, file=stream or sys.stdout)
+def say_some(items: Sequence[str], text: str) -> None:
+    """Say a line for each of the first ten items, and how many more there are."""
+    for item in items[:_SHOWN]:
+        say(text.format(item))
+    if len(items) > _SHOWN:
+        say(f"... and {len(items) - _SHOWN:,} more; --json lists them")
+
+
+def report(values: Mapping[str, Any], *, json: bool) -> None:
+    """Print a report: one JSON object, or aligned lines."""
+    out(as_json(values) if json else pairs(values))
+
+
+def rows(values: Iterable[Mapping[str, Any]]) -> None:
+    """Print rows as JSON lines."""
+    for row in values:
+        out(as_json(row))
+
+
+def paint(text: str, *styles: str) -> str:
+    """Text in colours, where stdout is a terminal and ``NO_COLOR`` is not set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if plain or not styles or not sys.stdout.isatty():
+        return text
+    codes = ";".join(str(_CODES[style]) for style in styles)
+    return f"\x1b[{codes}m{text}\x1b[0m"

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from trajstore_cli._cells import safe, shortened
+
 
 @contextmanager
 def import_progress(*, quiet: bool) -> Iterator[Callable[[Any, Any], None] | None]:
@@ -17,12 +19,14 @@ def import_progress(*, quiet: bool) -> Iterator[Callable[[Any, Any], None] | Non
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    text = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), text, TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("looking for trajectories")
 
         def show(source: Any, report: Any) -> None:
-            text = f"{report.trajectories:,} trajectories in {report.files:,} files   {source.name}"
-            progress.update(task, description=text)
+            name = shortened(safe(source.name), 40)
+            counts = f"{report.trajectories:,} trajectories in {report.files:,} files"
+            progress.update(task, description=f"{counts}   {name}")
 
         yield show

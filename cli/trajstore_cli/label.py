@@ -8,52 +8,56 @@ from typing import Annotated
 
 import typer
 
-from trajstore_cli._options import JsonOption, StoreArgument, open_store
-from trajstore_cli._output import as_json, out, pairs, say
-
-_SHOWN = 10
+from trajstore_cli._command import add
+from trajstore_cli._options import JsonOption, StoreArgument, file_or_stdin, open_store
+from trajstore_cli._output import report, say_some
 
 
 def label(
     store: StoreArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False)],
-    evaluator: Annotated[str, typer.Option(help="Who judged.")],
-    evaluator_version: Annotated[str | None, typer.Option(help="Its version.")] = None,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CSV, JSON, JSON lines or Parquet; - is stdin.")
+    ],
+    evaluator: Annotated[str, typer.Option(metavar="NAME", help="Who judged.")],
+    evaluator_version: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Its version.")
+    ] = None,
     name: Annotated[
-        str, typer.Option(help="What is judged, where a row does not say.")
+        str, typer.Option(metavar="NAME", help="What is judged, where a row does not say.")
     ] = "outcome",
-    strict: Annotated[bool, typer.Option(help="Stop at the first bad row.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Add late outcomes and scores from CSV, JSON, JSON Lines or Parquet.
+    """Add late outcomes and scores from a file.
 
-    Columns: trajectory_id, and success or reward; optional name, step_index, rationale, created_at.
+    Its rows have trajectory_id, and success or reward or both; optional are name, step_index,
+    rationale and created_at. The exit code is 1 where no row could be read.
 
     Example: trajstore label pool verdicts.csv --evaluator nightly-tests
     """
     from trajstore.pipeline import label_from_file
 
-    report = label_from_file(
-        open_store(store),
-        file,
-        evaluator=evaluator,
-        evaluator_version=evaluator_version,
-        name=name,
-        strict=strict,
-    )
-    values = asdict(report)
+    with file_or_stdin(file) as path:
+        done = label_from_file(
+            open_store(store),
+            path,
+            evaluator=evaluator,
+            evaluator_version=evaluator_version,
+            name=name,
+            strict=strict,
+        )
+    values = asdict(done)
     if json:
-        out(as_json(values))
+        report(values, json=True)
     else:
-        out(pairs({**values, "unknown": len(report.unknown), "problems": len(report.problems)}))
-    for problem in report.problems[:_SHOWN]:
-        say(f"bad: {problem}")
-    for unknown in report.unknown[:_SHOWN]:
-        say(f"no trajectory has the id {unknown} (yet); its label is kept")
-    if report.problems and not report.labels and not report.already:
+        counts = {"unknown": len(done.unknown), "problems": len(done.problems)}
+        report({**values, **counts}, json=False)
+        say_some(done.problems, "bad: {}")
+        say_some(done.unknown, "no trajectory has the id {} (yet); its label is kept")
+    if done.problems and not done.labels and not done.already:
         raise typer.Exit(1)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(label)
+    add(app, label)

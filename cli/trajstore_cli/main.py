@@ -1,20 +1,19 @@
-"""The app: global options, and errors turned into exit codes.
-
-Exit codes: 0 done; 1 the answer is no or the data is bad; 2 wrong usage; 130 interrupted.
-"""
+"""The app: global options and every command."""
 
 from __future__ import annotations
 
+import io
 import sys
 
 import typer
 
 from trajstore_cli import demo, export, imports, label, query, show, upkeep
+from trajstore_cli._command import debug
 
 app = typer.Typer(
     name="trajstore",
     help="A store for LLM-agent trajectories: import real logs, query them with SQL, make training "
-    "sets.",
+    "sets.\n\n\b\nExample:\n  trajstore demo",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,13 +32,14 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def options(
-    debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
+    debug_: bool = typer.Option(False, "--debug", help="Show tracebacks."),
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
     """Options for every command."""
-    del debug, version
+    del version
+    debug.set(debug_)
 
 
 for module in (demo, imports, query, show, label, export, upkeep):
@@ -48,24 +48,13 @@ for module in (demo, imports, query, show, label, export, upkeep):
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    from trajstore.errors import TrajstoreError
-
-    debug = "--debug" in sys.argv
-    if debug:
-        sys.argv.remove("--debug")
-    try:
-        app()
-    except TrajstoreError as error:
-        if debug:
-            raise
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(1)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
-    except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        sys.exit(130)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that is not UTF-8 gets escapes
+            stream.reconfigure(errors="backslashreplace")
+    arguments = sys.argv[1:]
+    if "--debug" in arguments:  # it may stand anywhere
+        arguments = ["--debug", *(a for a in arguments if a != "--debug")]
+    app(arguments, prog_name="trajstore")
 
 
 if __name__ == "__main__":

@@ -3,182 +3,81 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from trajstore_cli._options import AtOption, JsonOption, StoreArgument, open_store
-from trajstore_cli._output import as_json, out, pairs, say, table, to_csv
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from trajstore.store import Reader
-
-_TABLE_ROWS = 1_000
-
-
-class Format(StrEnum):
-    """How rows are written."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-    JSONL = "jsonl"
-    PARQUET = "parquet"
+from trajstore_cli._cells import pairs, table
+from trajstore_cli._command import add
+from trajstore_cli._options import (
+    AtOption,
+    FailEmptyOption,
+    JsonOption,
+    StoreArgument,
+    open_reader,
+    open_store,
+)
+from trajstore_cli._output import out, report
+from trajstore_cli._rows import Format, format_of, write_rows
 
 
 def query(
     store: StoreArgument,
     sql: Annotated[
-        str, typer.Argument(metavar="SQL", help="One SELECT over the views; - is stdin.")
+        str, typer.Argument(metavar="SQL", help="One SELECT over the views; - reads it from stdin.")
     ],
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout."),
+    ] = None,
     format: Annotated[  # noqa: A002  the name of the flag
-        Format | None, typer.Option("--format", help="By the file's ending if not given.")
+        Format | None,
+        typer.Option("--format", help="Form of the rows; the file's ending says it, else table."),
     ] = None,
     at: AtOption = None,
-    timeout: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="JSON lines.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Stop after so many seconds.")
+    ] = None,
+    fail_empty: FailEmptyOption = False,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines; the same as jsonl.")] = False,
 ) -> None:
     """Run one read-only SQL query over the views (DuckDB).
 
+    A table is for reading: it shows the first 1,000 rows, cuts long values with … and writes NULL
+    for a missing value (empty text is empty). csv, json, jsonl and parquet hold every row whole.
+
     Example: trajstore query pool "select agent, avg(success::int) from trajectories group by 1"
     """
-    pool = open_store(store)
-    reader = pool.at(at) if at is not None else pool.reader()
     text = sys.stdin.read() if sql == "-" else sql
-    chosen = Format.JSONL if json else format or _by_name(output)
-    rows = reader.query(text, timeout_s=timeout)
-    if output is None or str(output) == "-":
-        _write(rows, chosen, sys.stdout)
-        return
-    if chosen is Format.PARQUET:
-        _write_parquet(rows, output)
-        return
-    with output.open("w", encoding="utf-8") as file:
-        _write(rows, chosen, file)
-
-
-def _by_name(output: Path | None) -> Format:
-    ending = output.suffix.lstrip(".").lower() if output is not None else ""
-    known = {f.value for f in Format}
-    if output is not None and str(output) != "-" and ending not in known:
-        message = f"cannot tell the format of {output}; give --format ({', '.join(sorted(known))})"
-        raise typer.BadParameter(message)
-    return Format(ending) if ending in known else Format.TABLE
-
-
-def _write(rows: pa.RecordBatchReader, format: Format, stream: Any) -> None:  # noqa: A002
-    names = rows.schema.names
-    if len(set(names)) < len(names):
-        rows = rows.rename_columns(_unique(names)) if hasattr(rows, "rename_columns") else rows
-    batches = (batch.to_pylist() for batch in rows)
-    if format is Format.PARQUET:
-        raise typer.BadParameter("parquet needs a file: -o FILE", param_hint="--format")
-    if format is Format.TABLE:
-        _write_table(names, batches, stream)
-    elif format is Format.CSV:
-        for piece in to_csv(names, batches):
-            stream.write(piece)
-    elif format is Format.JSONL:
-        for batch in batches:
-            stream.writelines(as_json(row) + "\n" for row in batch)
-    else:
-        stream.write("[")
-        between = ""
-        for batch in batches:
-            for row in batch:
-                stream.write(between + as_json(row))
-                between = ",\n "
-        stream.write("]\n")
-
-
-def _unique(names: list[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    result = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return result
-
-
-def _write_table(names: list[str], batches: Iterator[list[dict[str, Any]]], stream: Any) -> None:
-    shown: list[dict[str, Any]] = []
-    more = 0
-    for batch in batches:
-        room = _TABLE_ROWS - len(shown)
-        shown += batch[:room]
-        more += len(batch[room:])
-    out(table(shown, names), stream)
-    say(f"{len(shown) + more:,} rows" + (f", the first {_TABLE_ROWS:,} shown" if more else ""))
-
-
-def _write_parquet(rows: pa.RecordBatchReader, output: Path) -> None:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetWriter(output, rows.schema, compression="zstd") as writer:
-        for batch in rows:
-            writer.write_batch(batch)
+    if not text.strip():
+        raise typer.BadParameter("the query is empty", param_hint="SQL")
+    if timeout is not None and not timeout > 0:
+        raise typer.BadParameter("a timeout is more than 0 seconds", param_hint="--timeout")
+    if json and format not in {None, Format.JSONL}:
+        raise typer.BadParameter(f"--json and --format {format} say different things")
+    chosen = Format.JSONL if json else format or format_of(output)
+    rows = open_reader(store, at).query(text, timeout_s=timeout)
+    if not write_rows(rows, chosen, output) and fail_empty:
+        raise typer.Exit(1)
 
 
 def shell(store: StoreArgument, at: AtOption = None) -> None:
-    """Open an SQL prompt on the views; a query ends with `;`, `.tables` lists the views.
+    """Open an SQL prompt on the views; a query ends with `;`.
+
+    Reads a script where stdin is no terminal, and stops at its first error.
 
     Example: trajstore shell pool
     """
-    from trajstore.errors import TrajstoreError
-    from trajstore.store import VIEW_MEANINGS
+    from trajstore_cli._shell import Shell
 
     pool = open_store(store)
-    reader = pool.at(at) if at is not None else pool.reader()
-    interactive = sys.stdin.isatty()
-    if interactive:
-        import readline  # noqa: F401  line editing and history in input()
-
-        say(f"{store} at snapshot {reader.snapshot.version}; end a query with ; — .tables .quit")
-    for text in _statements(interactive=interactive):
-        if text == ".quit":
-            return
-        if text == ".tables":
-            width = max(map(len, VIEW_MEANINGS))
-            out("\n".join(f"{n.ljust(width)}  {m}" for n, m in VIEW_MEANINGS.items()))
-            continue
-        try:
-            _run(reader, text)
-        except TrajstoreError as error:
-            say(f"error: {error}")
-            if not interactive:
-                raise typer.Exit(1) from None
-
-
-def _run(reader: Reader, text: str) -> None:
-    _write(reader.query(text), Format.TABLE, sys.stdout)
-
-
-def _statements(*, interactive: bool) -> Iterator[str]:
-    lines: list[str] = []
-    while True:
-        try:
-            line = input(("   ...> " if lines else "trajstore> ") if interactive else "")
-        except EOFError:
-            break
-        if not lines and line.strip() in {".quit", ".exit", ".tables"}:
-            yield ".quit" if line.strip() == ".exit" else line.strip()
-            continue
-        lines.append(line)
-        if line.rstrip().endswith(";"):
-            yield "\n".join(lines)
-            lines = []
-    if "".join(lines).strip():
-        yield "\n".join(lines)
+    fixed = None if at is None else pool.at(at)
+    Shell(lambda: fixed or pool.reader(), name=store).run()
 
 
 def info(store: StoreArgument, json: JsonOption = False) -> None:
-    """Show what a store holds: counts, outcomes, sources, agents, sizes.
+    """Show what a store holds: counts, outcomes, sources, sizes.
 
     Example: trajstore info pool
     """
@@ -186,17 +85,17 @@ def info(store: StoreArgument, json: JsonOption = False) -> None:
 
     values = describe(open_store(store))
     if json:
-        out(as_json(values))
+        report(values, json=True)
         return
     groups = {k: values.pop(k) for k in list(values) if k.startswith("by_")}
-    out(pairs(values))
+    out(pairs({k: v for k, v in values.items() if v != 0}))
     for name, rows in groups.items():
         if any(r["name"] is not None for r in rows):
-            out(f"\n{name.replace('_', ' ')}\n{table(rows)}")
+            out(f"\n{name.replace('_', ' ')}\n{table(rows, null='(none)')}")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(query)
-    app.command()(shell)
-    app.command()(info)
+    add(app, query)
+    add(app, shell)
+    add(app, info)

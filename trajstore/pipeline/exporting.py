@@ -12,7 +12,7 @@ from trajstore.store import Reader, Store
 
 def export_sft_from(
     store: Store,
-    out: Path | str,
+    out: Path | str | None,
     *,
     to: Literal["trl"] = "trl",
     where: str | None = None,
@@ -20,13 +20,13 @@ def export_sft_from(
     at: int | str | None = None,
     format: Literal["parquet", "jsonl"] = "parquet",  # noqa: A002  the name of the flag
     options: SftOptions = DEFAULT_OPTIONS,
-    dry_run: bool = False,
 ) -> ExportReport:
     """Write a supervised fine-tuning set of the trajectories that fit a condition.
 
     Args:
         store: where from.
-        out: folder to write to (``-`` for JSON lines on stdout).
+        out: folder to write to, ``-`` for JSON lines on stdout, or None to only count what would be
+            written.
         to: the trainer whose shape is written.
         where: SQL condition over ``trajectories``.
         success_only: leave out runs that failed or whose outcome is unknown (the effective outcome
@@ -34,7 +34,6 @@ def export_sft_from(
         at: snapshot number or pin; the newest where None.
         format: file format.
         options: what a row holds.
-        dry_run: make every row, and write none; the report has no folder then.
 
     Returns:
         What was written, with the funnel from all trajectories to rows in its manifest.
@@ -63,7 +62,7 @@ def export_sft_from(
         snapshot=reader.snapshot.version, filter=" AND ".join(conditions), funnel=tuple(funnel)
     )
     runs = reader.scan(lineage.filter or None)
-    if dry_run:
+    if out is None:
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
             return export_sft(
                 runs, nowhere, to=to, format="jsonl", lineage=lineage, options=options

@@ -158,7 +158,7 @@ def import_into(
     run = _Import(store, options or ImportOptions(), strict=strict, redact=redact)
     for path in paths:
         with _found(str(path)) as found:
-            for source in (s for p in found for s in sources(p)):
+            for source in found:
                 if progress is not None:
                     progress(source, run.report)
                 run.read(source, chosen)
@@ -169,23 +169,23 @@ def import_into(
 
 
 @contextmanager
-def _found(path: str) -> Iterator[list[Path]]:
-    """The files of a path, a glob or stdin."""
+def _found(path: str) -> Iterator[Iterable[Source]]:
+    """The sources of a path, a glob or stdin."""
     if path == "-":
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "stdin"
             with copy.open("wb") as file:
                 while chunk := sys.stdin.buffer.read(1 << 20):
                     file.write(chunk)
-            yield [copy]
+            yield [Source(copy, uri="stdin")]
         return
     if Path(path).exists():
-        yield [Path(path)]
+        yield sources(Path(path))
         return
     matches = sorted(Path(p) for p in glob.glob(path, recursive=True))  # noqa: PTH207  absolute too
     if not matches:
         raise ImportFormatError(f"There is nothing at {path}.", path=path)
-    yield matches
+    yield (source for match in matches for source in sources(match))
 
 
 class _Import:

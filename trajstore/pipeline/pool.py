@@ -67,7 +67,7 @@ class Pool(Store):
 
     def export_sft(
         self,
-        out: str | Path,
+        out: str | Path | None,
         *,
         to: Literal["trl"] = "trl",
         where: str | None = None,
@@ -75,7 +75,6 @@ class Pool(Store):
         at: int | str | None = None,
         format: Literal["parquet", "jsonl"] = "parquet",  # noqa: A002  the name of the flag
         options: SftOptions = DEFAULT_OPTIONS,
-        dry_run: bool = False,
     ) -> ExportReport:
         """Write a supervised fine-tuning set; see :func:`trajstore.pipeline.export_sft_from`."""
         return export_sft_from(
@@ -87,5 +86,4 @@ class Pool(Store):
             at=at,
             format=format,
             options=options,
-            dry_run=dry_run,
         )

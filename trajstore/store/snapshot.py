@@ -148,7 +148,9 @@ def open_table(location: Location, version: int | None = None) -> DeltaTable:
                 "`trajstore snapshots STORE` lists those that do."
             )
             raise SnapshotError(message, path=location.uri) from error
-        message = f"The log of {location.uri} cannot be read: {error}. Try `trajstore verify`."
+        message = (
+            f"The log of {location.uri} cannot be read: {error}. Try `trajstore verify --repair`."
+        )
         raise StoreError(message, path=location.uri) from error
     _refuse_unknown(table, location)
     return table
