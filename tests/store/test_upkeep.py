@@ -213,3 +213,17 @@ def test_a_table_with_features_that_we_do_not_honour_is_refused(pool: Pool) -> N
     (log / f"{1:020d}.json").write_text(protocol)
     with pytest.raises(StoreError, match=r"columnMapping"):
         open_store(pool.root.uri)
+
+
+def test_a_dry_vacuum_counts_what_a_delete_will_take(pool: Pool) -> None:
+    runs = filled(pool)
+    pool.delete(f"trajectory_id = '{runs[0].trajectory_id}'")
+    assert pool.vacuum(dry_run=True).files_removed == 2
+    assert pool.at(4).sql("select count(*) from steps").fetchall()[0][0] > 0
+
+
+def test_a_file_cut_off_is_an_error_that_says_verify(pool: Pool) -> None:
+    filled(pool, commits=1)
+    next(p for p in files(pool) if "record=step" in str(p)).write_bytes(b"PAR1")
+    with pytest.raises(SnapshotError, match="verify"):
+        pool.sql("select count(*) from steps").fetchall()

@@ -316,12 +316,16 @@ def _reported(snapshot: Snapshot, timeout_s: float | None = None) -> Iterator[No
     except duckdb.InterruptException as error:
         message = f"The query took longer than {timeout_s} s and was stopped."
         raise QueryError(message) from error
-    except (duckdb.IOException, DeltaError, FileNotFoundError) as error:
+    except (duckdb.Error, DeltaError, FileNotFoundError) as error:
+        if isinstance(error, duckdb.Error) and not _is_about_a_file(error):
+            message = f"The query failed: {error}"
+            raise QueryError(message) from error
         message = (
             f"A file of snapshot {snapshot.version} cannot be read: {error}. If it is an old one, "
             "`vacuum` removed its files (pin snapshots that you need); else run `trajstore verify`."
         )
         raise SnapshotError(message, path=snapshot.location.uri) from error
-    except duckdb.Error as error:
-        message = f"The query failed: {error}"
-        raise QueryError(message) from error
+
+
+def _is_about_a_file(error: duckdb.Error) -> bool:
+    return isinstance(error, duckdb.IOException) or "parquet file" in str(error).lower()

@@ -144,7 +144,7 @@ def open_table(location: Location, version: int | None = None) -> DeltaTable:
     except deltalake.exceptions.DeltaError as error:
         if version is not None:
             message = (
-                f"Snapshot {version} does not exist in {location.uri}: {error}. "
+                f"Snapshot {version} does not exist in {location.uri}. "
                 "`trajstore snapshots STORE` lists those that do."
             )
             raise SnapshotError(message, path=location.uri) from error

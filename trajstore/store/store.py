@@ -333,11 +333,11 @@ class Store:
         head = self._head()
         deleted = head.deleted
         doomed = upkeep.blobs_of_deleted(head) if len(deleted) else {}
-        removed: list[str] = []
+        removed = upkeep.holding(self._location, deleted) if len(deleted) and dry_run else []
         if len(deleted) and not dry_run:
             upkeep.compact(self._location, self._lock, durable=self._durable, forget_deletes=True)
             removed = upkeep.remove_deleted(self._location, deleted)
-        broken = self._break_pins(removed)
+        broken = self._break_pins([] if dry_run else removed)
         removed += upkeep.remove_unreferenced(
             self._location,
             keep=sorted({p.snapshot for p in self.pins() if p.broken_by is None}),

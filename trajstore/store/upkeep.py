@@ -303,24 +303,34 @@ def blobs_of_deleted(snapshot: Snapshot) -> dict[str, datetime]:
     return dict(zip(rows.column("name").to_pylist(), rows.column("at").to_pylist(), strict=True))
 
 
+def holding(location: Location, revisions: pa.Array) -> list[str]:
+    """Every data file on disk, of any snapshot or none, that holds one of the revisions."""
+    filesystem = location.filesystem()
+    found = []
+    for info in filesystem.get_file_info(pafs.FileSelector("", recursive=True)):
+        if not info.path.endswith(".parquet") or not info.path.startswith("record="):
+            continue
+        if info.path.startswith("record=tombstone/"):
+            continue
+        try:
+            there = pq.read_table(
+                info.path, columns=["revision"], filesystem=filesystem, partitioning=None
+            ).column("revision")
+        except (OSError, pa.ArrowException):
+            continue
+        if pc.any(pc.is_in(there, value_set=revisions)).as_py():
+            found.append(info.path)
+    return found
+
+
 def remove_deleted(location: Location, deleted: pa.Array) -> list[str]:
     """Remove every file outside the newest snapshot that holds a deleted revision, and name them.
 
     They go whatever their age: what somebody deleted must not stay in older snapshots.
     """
     head = {f.path for f in Snapshot.load(location).files}
+    removed = [path for path in holding(location, deleted) if path not in head]
     filesystem = location.filesystem()
-    removed = []
-    for info in filesystem.get_file_info(pafs.FileSelector("", recursive=True)):
-        if not info.path.endswith(".parquet") or "_delta_log/" in info.path or info.path in head:
-            continue
-        try:
-            revisions = pq.read_table(
-                info.path, columns=["revision"], filesystem=filesystem, partitioning=None
-            ).column("revision")
-        except (OSError, pa.ArrowException):
-            continue
-        if pc.any(pc.is_in(revisions, value_set=deleted)).as_py():
-            filesystem.delete_file(info.path)
-            removed.append(info.path)
+    for path in removed:
+        filesystem.delete_file(path)
     return removed
