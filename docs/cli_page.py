@@ -118,9 +118,10 @@ _WORDS = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}
 
 
 def _takes(parameter: Any, hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return " or ".join(f"`{choice}`" for choice in get_args(hint))
     kinds = [k for k in (get_args(hint) or (hint,)) if k is not type(None)]
+    chosen = next((h for h in (hint, *kinds) if get_origin(h) is Literal), None)
+    if chosen is not None:
+        return " or ".join(f"`{choice}`" for choice in get_args(chosen))
     if isinstance(kinds[0], type) and issubclass(kinds[0], Enum):
         return " or ".join(f"`{choice.value}`" for choice in kinds[0])
     return str(parameter.metavar or _WORDS[kinds[0]])

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from docs.fields import field_words
-from docs.markdown import page, prose, table
-from trajstore.exports import REFUSALS, RULES, SFT_COLUMNS, SftOptions
+from docs.markdown import codes, page, prose, table
+from trajstore.exports import REFUSALS, RULES, SFT_COLUMNS, TARGETS, SftOptions
 
 _INTRO = """
-What `trajstore export sft` and `Pool.export_sft` write for TRL: `train.parquet` (or `train.jsonl`),
+What `trajstore export sft` and `Pool.export_sft` write: `train.parquet` or `train.jsonl`,
 `README.md` (a dataset card that `datasets` reads) and `manifest.json` (snapshot, condition, funnel,
 counts, hash of the ids). The same store, snapshot and options give the same bytes.
-[Why the rows look so](../design/0003-sft-export.md).
+[Why the rows look so](../design/0003-sft-export.md);
+[what each trainer reads](../algorithms/exports.md).
 """
 
 _COLUMNS = {
@@ -35,7 +36,10 @@ def sft_page() -> str:
     return page(
         "SFT export",
         _INTRO,
-        "## Columns",
+        "## Targets",
+        "The trainer is named by `to`. The first format is written unless another is asked for.",
+        _targets(),
+        "## Columns for TRL",
         _columns(),
         "## Options",
         "In Python `SftOptions(...)`; on the command line the flags of the same name.",
@@ -43,11 +47,41 @@ def sft_page() -> str:
         "## Refusals",
         "A run that gives no row is counted under a reason, in the report and in the manifest.",
         _words(("reason", "why, and what to do"), REFUSALS),
+        "Some targets have reasons of their own.",
+        _own_words(("target", "reason", "why, and what to do"), "refusals"),
         "## Rules",
         "A chat cannot say everything that a trajectory can. Each change on the way has a name, "
         "and the\nmanifest counts it under `rules_applied`.",
         _words(("rule", "what it does"), RULES),
+        "Some targets have rules of their own.",
+        _own_words(("target", "rule", "what it does"), "rules"),
     )
+
+
+def _targets() -> str:
+    rows = []
+    for target in TARGETS.values():
+        columns = target.columns(SftOptions(layout=target.layouts[0]))
+        further = target.files(f"train.{target.formats[0]}")
+        rows.append(
+            (
+                f"`{target.name}`",
+                target.title,
+                codes(target.formats),
+                codes(columns),
+                codes(further),
+            )
+        )
+    return table(("target", "trainer", "formats", "columns", "further files"), rows)
+
+
+def _own_words(header: tuple[str, str, str], attribute: str) -> str:
+    rows = [
+        (f"`{target.name}`", f"`{name}`", prose(text))
+        for target in TARGETS.values()
+        for name, text in getattr(target, attribute).items()
+    ]
+    return table(header, rows)
 
 
 def _columns() -> str:

@@ -13,7 +13,11 @@
     ├── SchemaError             rows that do not fit the schema
     ├── ImportFormatError       no importer fits, or the named one does not exist
     ├── RecordError             one record that cannot be read (strict mode raises it)
+    ├── SelectionError          a selection that cannot be made: unknown stage, bad parameter
+    ├── PairError               pairs, groups or credit that cannot be built as asked
     ├── ExportError             a set that cannot be expressed for that trainer
+    ├── JudgeError              a rubric that cannot be used, or a verdict that cannot be read
+    ├── EndpointError           a model endpoint that refuses, fails or does not answer
     └── MissingDependencyError  an optional package that an extra brings
 """
 
@@ -84,8 +88,24 @@ class RecordError(TrajstoreError):
     """One record could not be read; raised only in strict mode."""
 
 
+class SelectionError(TrajstoreError):
+    """A selection cannot be made, read or written as asked."""
+
+
+class PairError(TrajstoreError):
+    """Pairs, groups or credit cannot be built as asked."""
+
+
 class ExportError(TrajstoreError):
     """A selection cannot be expressed in the shape that was asked for."""
+
+
+class JudgeError(TrajstoreError):
+    """A rubric cannot be used, or a judge's answer cannot be read."""
+
+
+class EndpointError(TrajstoreError):
+    """A model endpoint refuses, fails, or does not answer in time."""
 
 
 class MissingDependencyError(TrajstoreError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,6 +22,7 @@ from trajstore_cli._options import (
 )
 from trajstore_cli._output import out, say
 from trajstore_cli._values import as_json
+from trajstore_cli.select import SelectionOption, read_selection
 
 if TYPE_CHECKING:
     from trajstore.exports import ExportReport
@@ -32,17 +32,13 @@ app = typer.Typer(
 )
 
 
-class Format(StrEnum):
-    """File formats."""
-
-    PARQUET = "parquet"
-    JSONL = "jsonl"
-
-
 OutputOption = Annotated[
     Path, typer.Option("-o", "--output", metavar="DIR", help="Folder; - is stdout (jsonl).")
 ]
-ToOption = Annotated[Literal["trl"], typer.Option(help="Trainer.")]
+ToOption = Annotated[
+    Literal["trl", "openai", "llama-factory", "verl", "openrlhf", "axolotl"],
+    typer.Option(help="Trainer."),
+]
 WhereOption = Annotated[
     str | None, typer.Option(metavar="SQL", help="Condition over trajectories.")
 ]
@@ -81,7 +77,8 @@ ConsecutiveOption = Annotated[
     typer.Option(help="User or system messages in a row stay, or become one."),
 ]
 FormatOption = Annotated[
-    Format | None, typer.Option("--format", help="parquet if not given; stdout takes jsonl only.")
+    Literal["parquet", "jsonl"] | None,
+    typer.Option("--format", help="What the trainer prefers if not given; stdout takes jsonl."),
 ]
 
 
@@ -90,6 +87,7 @@ def sft(
     output: OutputOption,
     to: ToOption = "trl",
     where: WhereOption = None,
+    selection: SelectionOption = None,
     include_failures: FailuresOption = False,
     layout: LayoutOption = "messages",
     arguments: ArgumentsOption = "object",
@@ -129,9 +127,10 @@ def sft(
         None if dry_run else output,
         to=to,
         where=where,
+        selection=read_selection(selection),
         success_only=not include_failures,
         at=at,
-        format=_format(output, format).value,
+        format=_format(output, format),
         options=options,
     )
     _tell(done, output, dry_run=dry_run, json=json)
@@ -139,18 +138,20 @@ def sft(
         raise typer.Exit(1)
 
 
-def _format(output: Path, given: Format | None) -> Format:
+def _format(
+    output: Path, given: Literal["parquet", "jsonl"] | None
+) -> Literal["parquet", "jsonl"] | None:
     if str(output) == "-":
-        if given is Format.PARQUET:
+        if given == "parquet":
             raise typer.BadParameter("stdout takes jsonl only", param_hint="--format")
-        return Format.JSONL
+        return "jsonl"
     if output.suffix in {".parquet", ".jsonl"} and not output.is_dir():
         message = (
             f"{output} looks like a file; an export goes into a folder that also holds a manifest. "
             "For rows alone: -o - > FILE"
         )
         raise typer.BadParameter(message, param_hint="--output")
-    return given or Format.PARQUET
+    return given
 
 
 def _tell(done: ExportReport, output: Path, *, dry_run: bool, json: bool) -> None:

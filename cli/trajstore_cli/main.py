@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from trajstore_cli import demo, export, imports, label, query, show, upkeep
+from trajstore_cli import demo, export, imports, label, pair, query, select, show, upkeep
 from trajstore_cli._command import debug
 
 app = typer.Typer(
@@ -42,7 +42,7 @@ def options(
     debug.set(debug_)
 
 
-for module in (demo, imports, query, show, label, export, upkeep):
+for module in (demo, imports, query, show, label, select, pair, export, upkeep):
     module.register(app)
 
 

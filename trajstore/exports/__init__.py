@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trajstore.exports.export import SFT_COLUMNS, export_sft
+from trajstore.exports.atif import AtifReport, export_atif, to_atif
+from trajstore.exports.export import export_sft
 from trajstore.exports.files import Format
 from trajstore.exports.manifest import ExportReport, Lineage
 from trajstore.exports.messages import (
@@ -14,6 +15,7 @@ from trajstore.exports.messages import (
     chat_messages,
     render_chat,
 )
+from trajstore.exports.rows import TARGETS, sft_rows
 from trajstore.exports.sft import (
     DEFAULT_OPTIONS,
     REFUSALS,
@@ -21,9 +23,10 @@ from trajstore.exports.sft import (
     SftOptions,
     SftRow,
     Target,
-    sft_rows,
 )
+from trajstore.exports.target import Record, SftTarget
 from trajstore.exports.tools import tool_definitions
+from trajstore.exports.trl import SFT_COLUMNS
 
 __all__ = [
     "DEFAULT_OPTIONS",
@@ -32,18 +35,24 @@ __all__ = [
     "REFUSALS",
     "RULES",
     "SFT_COLUMNS",
+    "TARGETS",
+    "AtifReport",
     "Chat",
     "ChatRules",
     "ExportReport",
     "Format",
     "Lineage",
+    "Record",
     "Refusal",
     "SftOptions",
     "SftRow",
+    "SftTarget",
     "Target",
     "chat_messages",
+    "export_atif",
     "export_sft",
     "render_chat",
     "sft_rows",
+    "to_atif",
     "tool_definitions",
 ]

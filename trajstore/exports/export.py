@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,36 +30,10 @@ from trajstore.exports.manifest import (
     manifest,
     manifest_text,
 )
-from trajstore.exports.sft import DEFAULT_OPTIONS, Refusal, SftOptions, SftRow, Target, sft_rows
+from trajstore.exports.rows import sft_records, target
+from trajstore.exports.sft import DEFAULT_OPTIONS, Refusal, SftOptions, SftRow, Target
+from trajstore.exports.target import Record, SftTarget
 from trajstore.schema import Trajectory
-
-_PROVENANCE: Mapping[str, Kind] = {
-    "tools": "string",
-    "trainable": "bool-list",
-    "trajectory_id": "string",
-    "task_id": "string",
-    "reward": "double",
-}
-
-SFT_COLUMNS: Mapping[str, Mapping[str, Kind]] = {
-    "messages": {"messages": "json-list", **_PROVENANCE},
-    "prompt-completion": {"prompt": "json-list", "completion": "json-list", **_PROVENANCE},
-}
-"""Layout -> columns of an SFT set, in order."""
-
-_USAGE = """```python
-from datasets import load_dataset
-from trl import SFTConfig, SFTTrainer
-
-rows = load_dataset("path/to/this/folder", split="train")
-config = SFTConfig(assistant_only_loss=True, max_length=None)
-SFTTrainer("model", args=config, train_dataset=rows).train()
-```
-
-`assistant_only_loss` keeps the loss off tool results and needs a chat template with
-`{% generation %}`; TRL brings one for the families that it knows. `max_length` is 1024 unless set,
-which cuts most trajectories.
-"""
 
 _NO_LINEAGE = Lineage()
 
@@ -69,7 +43,7 @@ class _Export:
     """One run of :func:`export_sft`."""
 
     trajectories: Iterable[Trajectory]
-    to: Target
+    to: SftTarget
     format: Format
     options: SftOptions
     lineage: Lineage
@@ -77,19 +51,21 @@ class _Export:
 
     @property
     def columns(self) -> Mapping[str, Kind]:
-        return SFT_COLUMNS[self.options.layout]
+        return self.to.columns(self.options)
 
     def fill(self, writer: Writer) -> None:
-        for row in sft_rows(self.trajectories, to=self.to, options=self.options):
-            if isinstance(row, Refusal):
-                self.tally.refuse(row.trajectory_id, row.reason)
+        for found in sft_records(self.trajectories, self.to, self.options):
+            if isinstance(found, Refusal):
+                self.tally.refuse(found.trajectory_id, found.reason)
             else:
-                self._take(row, writer)
+                self._take(*found, writer)
         writer.close()
 
-    def _take(self, row: SftRow, writer: Writer) -> None:
-        self.tally.take(row.trajectory_id, success=row.success, rules=row.applied)
-        writer.write(row.record(self.options.layout))
+    def _take(self, row: SftRow, record: Record, writer: Writer) -> None:
+        applied = {k: n for k, n in record.applied.items() if n}
+        rules = {**row.applied, **applied}
+        self.tally.take(row.trajectory_id, success=row.success, rules=rules)
+        writer.write(record.values)
 
     def report(
         self, folder: Path | None, files: tuple[WrittenFile, ...], rows: int
@@ -98,12 +74,15 @@ class _Export:
             self.tally,
             self.lineage,
             kind="sft",
-            to=self.to,
+            to=self.to.name,
             format_=self.format,
             files=files,
             rows=rows,
             options=asdict(self.options),
         )
+        further = self.to.files(files[0].name) if files else {}
+        if further:
+            content["further_files"] = sorted(further)
         return ExportReport(
             folder=folder,
             files=files,
@@ -120,12 +99,14 @@ def export_sft(
     out: Path | str | TextIO,
     *,
     to: Target = "trl",
-    format: Format = "parquet",  # noqa: A002 - the word that users know from the command line
+    format: Format | None = None,  # noqa: A002 - the word that users know from the command line
     lineage: Lineage = _NO_LINEAGE,
     include_reasoning: bool = True,
     options: SftOptions = DEFAULT_OPTIONS,
 ) -> ExportReport:
     """Write an SFT set: ``train.parquet`` or ``train.jsonl``, ``README.md`` and ``manifest.json``.
+
+    Some trainers get a further file, such as LLaMA-Factory its ``dataset_info.json``.
 
     The same trajectories, lineage and options give the same bytes. Memory holds one row group. The
     files appear together when all are complete; data files of an earlier export in the folder are
@@ -136,9 +117,10 @@ def export_sft(
         out: a folder, made if it is not there; or a text stream, or ``-`` for stdout, which take
             JSON lines only and no manifest.
         to: the trainer.
-        format: ``parquet``, or ``jsonl``. From Parquet ``datasets`` reads the reward exactly and
-            fractions inside argument objects to about ten digits; from JSON lines it reads both
-            to ten decimals. Arguments as text keep every digit.
+        format: ``parquet`` or ``jsonl``; what the trainer prefers where None. From Parquet
+            ``datasets`` reads the reward exactly and fractions inside argument objects to about ten
+            digits; from JSON lines it reads both to ten decimals. Arguments as text keep every
+            digit.
         lineage: how the selection came about; goes into the manifest.
         include_reasoning: False leaves reasoning out, whatever ``options`` says.
         options: what rows look like.
@@ -148,16 +130,17 @@ def export_sft(
         for the caller to say whether that is an error (``datasets`` refuses to load one).
 
     Raises:
-        ExportError: an unknown format or target, or a folder with files of somebody else.
+        ExportError: an unknown target, a format or layout that it does not take, or a folder with
+            files of somebody else.
     """
-    if format not in get_args(Format):
-        known = ", ".join(get_args(Format))
-        raise ExportError(f"there is no format {format!r}; known are {known}")
+    trainer = target(to)
+    chosen = options if include_reasoning else replace(options, include_reasoning=False)
+    format = _format(trainer, format)  # noqa: A001 - the word of the signature
     export = _Export(
         trajectories=trajectories,
-        to=to,
+        to=trainer,
         format=format,
-        options=options if include_reasoning else replace(options, include_reasoning=False),
+        options=trainer.prepare(chosen),
         lineage=lineage,
         tally=Tally(),
     )
@@ -170,28 +153,43 @@ def export_sft(
     return export.report(None, (), writer.rows)
 
 
+def _format(trainer: SftTarget, asked: str | None) -> Format:
+    if asked is None:
+        return trainer.formats[0]
+    for known in trainer.formats:
+        if asked == known:
+            return known
+    known_ones = ", ".join(get_args(Format))
+    if asked not in get_args(Format):
+        raise ExportError(f"there is no format {asked!r}; known are {known_ones}")
+    raise ExportError(f"{trainer.name} reads {', '.join(trainer.formats)}, not {asked}")
+
+
 def _to_folder(export: _Export, folder: Path) -> ExportReport:
     name = f"train.{export.format}"
-    earlier = _checked(folder, name)
+    further = export.to.files(name)
+    earlier = _checked(folder, [name, CARD, *further])
     with Staged(folder) as staged:
         with _writer(export, staged.path(name)) as writer:
             export.fill(writer)
         files = (staged.described(name, writer.rows),)
         report = export.report(folder, files, writer.rows)
-        staged.write_text(CARD, card_text(report.manifest, export.columns, _USAGE))
+        staged.write_text(CARD, card_text(report.manifest, export.columns, export.to.usage))
+        for other, text in further.items():
+            staged.write_text(other, text)
         staged.write_text(MANIFEST, manifest_text(report.manifest))
         staged.publish()
-    for stale in set(earlier) - {name}:
+    for stale in set(earlier) - {name, *further}:
         (folder / stale).unlink(missing_ok=True)
     return report
 
 
-def _checked(folder: Path, name: str) -> list[str]:
+def _checked(folder: Path, names: Sequence[str]) -> list[str]:
     """Data files of an earlier export; refuse a folder whose files are not ours to replace."""
     if folder.exists() and not folder.is_dir():
         raise ExportError(f"{folder} is a file; an export goes into a folder", path=folder)
     earlier = earlier_files(folder)
-    foreign = [n for n in (name, CARD) if not earlier and (folder / n).exists()]
+    foreign = [n for n in names if not earlier and (folder / n).exists()]
     if foreign:
         message = (
             f"{folder} holds {foreign[0]} but no {MANIFEST}, so trajstore did not write it; "

@@ -28,30 +28,55 @@ from trajstore.schema import json_text
 Format = Literal["parquet", "jsonl"]
 """Kinds of files that can be written."""
 
-Kind = Literal["json-list", "bool-list", "string", "double"]
-"""Kinds of columns that a training set has."""
+Kind = Literal["json-list", "bool-list", "string", "double", "bool", "message-list"]
+"""Kinds of columns that a training set has. ``message-list`` holds messages as Arrow structs, for a
+trainer that reads Parquet without ``datasets``: every message has every key."""
+
+_CALL = pa.struct(
+    [
+        ("id", pa.string()),
+        ("type", pa.string()),
+        ("function", pa.struct([("name", pa.string()), ("arguments", pa.string())])),
+    ]
+)
+_MESSAGE = pa.struct(
+    [
+        ("role", pa.string()),
+        ("content", pa.string()),
+        ("reasoning_content", pa.string()),
+        ("tool_calls", pa.list_(_CALL)),
+        ("name", pa.string()),
+        ("tool_call_id", pa.string()),
+    ]
+)
 
 _ARROW: Mapping[Kind, pa.DataType] = {
     "json-list": pa.list_(pa.json_()),
     "bool-list": pa.list_(pa.bool_()),
     "string": pa.string(),
     "double": pa.float64(),
+    "bool": pa.bool_(),
+    "message-list": pa.list_(_MESSAGE),
 }
 _FEATURES: Mapping[Kind, Mapping[str, Any]] = {
     "json-list": {"feature": {"_type": "Json"}, "_type": "List"},
     "bool-list": {"feature": {"dtype": "bool", "_type": "Value"}, "_type": "List"},
     "string": {"dtype": "string", "_type": "Value"},
     "double": {"dtype": "float64", "_type": "Value"},
+    "bool": {"dtype": "bool", "_type": "Value"},
 }
 
 
 def arrow_schema(columns: Mapping[str, Kind]) -> pa.Schema:
-    """The Arrow schema of a training set, with the features of ``datasets`` in its metadata."""
+    """The Arrow schema of a training set, with the features of ``datasets`` in its metadata.
+
+    Columns whose Arrow type says everything need none, so a set with ``message-list`` has none.
+    """
+    schema = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in columns.items()])
+    if not set(columns.values()) <= _FEATURES.keys():
+        return schema
     features = {"info": {"features": {name: _FEATURES[kind] for name, kind in columns.items()}}}
-    return pa.schema(
-        [pa.field(name, _ARROW[kind]) for name, kind in columns.items()],
-        metadata={"huggingface": json.dumps(features)},
-    )
+    return schema.with_metadata({"huggingface": json.dumps(features)})
 
 
 class Writer(ABC):
@@ -105,6 +130,8 @@ class Parquet(Writer):
             if kind == "json-list":
                 value = [json_text(item) for item in value]
                 self._characters += sum(map(len, value))
+            elif kind == "message-list":
+                self._characters += sum(len(json_text(m)) for m in value)
             self._held[name].append(value)
         self.rows += 1
         full = len(next(iter(self._held.values()))) >= self._ROWS

@@ -152,7 +152,7 @@ def manifest_text(content: Mapping[str, Any]) -> str:
 
 
 def earlier_files(folder: Path) -> list[str]:
-    """Names of the data files that an earlier export left in the folder.
+    """Names of the data and further files that an earlier export left in the folder.
 
     Raises:
         ExportError: the folder holds a manifest that trajstore did not write.
@@ -162,7 +162,8 @@ def earlier_files(folder: Path) -> list[str]:
         return []
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        names = [Path(file["name"]).name for file in content["files"]]
+        told = [file["name"] for file in content["files"]] + content.get("further_files", [])
+        names = [Path(name).name for name in told]
     except (ValueError, KeyError, TypeError) as error:
         message = f"{path} is no manifest of trajstore; export into another folder"
         raise ExportError(message, path=path) from error
@@ -174,20 +175,22 @@ _CARD_TYPES: Mapping[Kind, str] = {
     "bool-list": "list: bool",
     "string": "dtype: string",
     "double": "dtype: float64",
+    "bool": "dtype: bool",
 }
 
 
 def card_text(content: Mapping[str, Any], columns: Mapping[str, Kind], usage: str) -> str:
     """The dataset card: data files and features for ``datasets``, counts and usage for people."""
     file = content["files"][0]["name"]
-    features = "".join(f"  - name: {n}\n    {_CARD_TYPES[k]}\n" for n, k in columns.items())
+    told = set(columns.values()) <= _CARD_TYPES.keys()
+    features = "".join(f"  - name: {n}\n    {_CARD_TYPES[k]}\n" for n, k in columns.items() if told)
     refused = ", ".join(f"{reason} {n}" for reason, n in content["refused"].items()) or "none"
     return (
         "---\n"
         "configs:\n- config_name: default\n  data_files:\n"
         f"  - split: train\n    path: {file}\n"
-        f"dataset_info:\n  features:\n{features}"
-        "---\n\n"
+        + (f"dataset_info:\n  features:\n{features}" if told else "")
+        + "---\n\n"
         f"# {content['kind']} set for {content['to']}, written by trajstore\n\n"
         f"{content['rows']} rows from {content['trajectories']} trajectories; refused: {refused}.\n"
         f"`{MANIFEST}` tells where they come from.\n\n{usage}"

@@ -1,9 +1,9 @@
-"""Rows for supervised fine-tuning in the shapes that TRL reads."""
+"""Rows for supervised fine-tuning: what every target starts from."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -13,18 +13,22 @@ from trajstore.exports.messages import Chat, ChatRules, Message, render_chat
 from trajstore.exports.tools import tool_definitions
 from trajstore.schema import Trajectory
 
-Target = Literal["trl"]
+Target = Literal["trl", "openai", "llama-factory", "verl", "openrlhf", "axolotl"]
 """The trainer whose shape is written."""
+
+Layout = Literal["messages", "prompt-completion"]
+"""How a run becomes rows."""
 
 REFUSALS: Mapping[str, str] = {
     "no-steps": "the run has no steps",
     "nothing-to-train": "no agent turn of its own: all are copied, format errors or empty",
-    "masked-turn": "an agent turn must not be trained on, which a row of messages cannot tell TRL; "
-    "layout='prompt-completion' can, masked_turns='keep' keeps the row as it is",
+    "masked-turn": "an agent turn must not be trained on, which a row of messages cannot tell the "
+    "trainer; layout='prompt-completion' can for TRL, the targets openai and axolotl can, "
+    "masked_turns='keep' keeps the row as it is",
     "no-prompt": "nothing comes before the only turn to train on, so there is no prompt",
     "media": "a message has images, audio or files; media='mark' writes their kind instead",
     "arguments": "arguments of a call are no JSON object that loads again; arguments='text' keeps "
-    "them as the model wrote them",
+    "them as the model wrote them (trl, openrlhf), the target openai takes any text",
 }
 """Why a run gives no row, and what to do about it."""
 
@@ -33,7 +37,7 @@ REFUSALS: Mapping[str, str] = {
 class SftOptions:
     """What rows look like, and which runs give none."""
 
-    layout: Literal["messages", "prompt-completion"] = "messages"
+    layout: Layout = "messages"
     """``messages``: the whole run in one row. ``prompt-completion``: a completion starts at an
     agent turn that is trained on and ends at the last one before a turn that is not; a run with
     such turns gives several rows, and each turn is trained on in exactly one. An agent turn that
@@ -41,12 +45,14 @@ class SftOptions:
     fall there."""
     arguments: Literal["object", "text"] = "object"
     """``object``: arguments parsed, as TRL documents; most of its templates refuse or quote twice
-    what is text. ``text``: byte for byte what the model wrote, for templates that take text."""
+    what is text. ``text``: byte for byte what the model wrote, for templates that take text. For
+    TRL and OpenRLHF; each other target reads one of the two and gets that."""
     include_reasoning: bool = True
     """Write ``reasoning_content``."""
     masked_turns: Literal["refuse", "keep"] = "refuse"
     """Whether ``messages`` may hold agent turns that must not be trained on. Kept rows need a mask
-    from the column ``trainable``, since TRL trains on every assistant message."""
+    from the column ``trainable`` (TRL), since most trainers train on every assistant message;
+    targets that can tell which (openai, axolotl) always keep them."""
     media: Literal["refuse", "mark"] = "refuse"
     """Whether parts that are no text become a mark such as ``[image]``."""
     train_format_errors: bool = False
@@ -118,38 +124,13 @@ class Refusal:
 
     trajectory_id: str
     reason: str
-    """A key of :data:`REFUSALS`."""
+    """A key of :data:`REFUSALS`, or of the target's own."""
     detail: str
     """The reason in words, with the place where there is one."""
 
 
-def sft_rows(
-    trajectories: Iterable[Trajectory],
-    *,
-    to: Target = "trl",
-    include_reasoning: bool = True,
-    options: SftOptions = DEFAULT_OPTIONS,
-) -> Iterator[SftRow | Refusal]:
-    """Rows and refusals, in the order of the trajectories; nothing is left out without a word.
-
-    Args:
-        trajectories: runs to train on. Which runs those are is for the caller to say: no outcome is
-            looked at here.
-        to: the trainer.
-        include_reasoning: False leaves reasoning out, whatever ``options`` says.
-        options: what rows look like.
-
-    Raises:
-        ExportError: ``to`` is not known.
-    """
-    if to not in get_args(Target):
-        raise ExportError(f"there is no export to {to!r}; known are {', '.join(get_args(Target))}")
-    chosen = options if include_reasoning else replace(options, include_reasoning=False)
-    for trajectory in trajectories:
-        yield from _rows(trajectory, chosen)
-
-
-def _rows(trajectory: Trajectory, options: SftOptions) -> Iterator[SftRow | Refusal]:
+def run_rows(trajectory: Trajectory, options: SftOptions) -> Iterator[SftRow | Refusal]:
+    """The rows of one run, or the reason why it gives none."""
     chat = _without_tail(render_chat(trajectory, options.rules()))
     if options.layout == "prompt-completion":
         chat = _with_prompt(chat)

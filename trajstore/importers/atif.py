@@ -17,6 +17,7 @@ from trajstore.importers.atif_files import (
     referrer,
     resolve,
 )
+from trajstore.importers.atif_own import own_run
 from trajstore.importers.atif_run import Parent, Run, build, identify
 from trajstore.importers.importer import Importer, uri
 from trajstore.importers.items import ImportOptions, Item
@@ -70,6 +71,9 @@ class AtifImporter(Importer):
         if not value["steps"]:
             message = "'steps' is empty"
             raise ValueError(message)
+        own = own_run(value)
+        if own is not None:
+            return (own,)
         alone = source.shape == "object"
         first = Segment(document=value, path=source.path if alone else None)
         return self._document(source, first, uri(source, record), options)

@@ -1,22 +1,54 @@
-"""Stages joined end to end: import, label, describe, export."""
+"""Stages joined end to end: import, label, reward, judge, describe, export."""
 
 from __future__ import annotations
 
+from trajstore.pipeline.chat_endpoint import ChatEndpoint
 from trajstore.pipeline.demo import DemoReport, run_demo
 from trajstore.pipeline.describe import describe
 from trajstore.pipeline.exporting import export_sft_from
 from trajstore.pipeline.importing import ImportReport, import_into
+from trajstore.pipeline.judge_report import JudgeOptions, JudgePlan, JudgeReport, Unjudged
+from trajstore.pipeline.judging import judge, plan_judging
 from trajstore.pipeline.labelling import LabelReport, label_from_file
+from trajstore.pipeline.pairing import build_groups, build_pairs
 from trajstore.pipeline.pool import Pool
+from trajstore.pipeline.rewarding import RewardReport, write_rewards
+from trajstore.pipeline.rubrics import (
+    Criterion,
+    Rubric,
+    find_rubric,
+    read_rubric,
+    rubric_for_progress,
+    rubric_library,
+)
+from trajstore.pipeline.selecting import select
 
 __all__ = [
+    "ChatEndpoint",
+    "Criterion",
     "DemoReport",
     "ImportReport",
+    "JudgeOptions",
+    "JudgePlan",
+    "JudgeReport",
     "LabelReport",
     "Pool",
+    "RewardReport",
+    "Rubric",
+    "Unjudged",
+    "build_groups",
+    "build_pairs",
     "describe",
     "export_sft_from",
+    "find_rubric",
     "import_into",
+    "judge",
     "label_from_file",
+    "plan_judging",
+    "read_rubric",
+    "rubric_for_progress",
+    "rubric_library",
     "run_demo",
+    "select",
+    "write_rewards",
 ]

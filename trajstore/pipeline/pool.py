@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from trajstore.exports import DEFAULT_OPTIONS, ExportReport, SftOptions
+from trajstore.exports import DEFAULT_OPTIONS, ExportReport, Format, SftOptions, Target
+from trajstore.filters import Selection, Stage
 from trajstore.importers import ImportOptions, read_jsonl_record
 from trajstore.pipeline.exporting import export_sft_from
 from trajstore.pipeline.importing import ImportReport, Progress, import_into
 from trajstore.pipeline.records import batch_of_records
+from trajstore.pipeline.selecting import select
 from trajstore.schema import Label, Trajectory
 from trajstore.store import AppendReport, Batch, Store
 
@@ -65,15 +67,20 @@ class Pool(Store):
             progress=progress,
         )
 
+    def select(self, stages: Sequence[Stage], *, at: int | str | None = None) -> Selection:
+        """Select trajectories by stages; see :func:`trajstore.pipeline.select`."""
+        return select(self, stages, at=at)
+
     def export_sft(
         self,
         out: str | Path | None,
         *,
-        to: Literal["trl"] = "trl",
+        to: Target = "trl",
         where: str | None = None,
+        selection: Selection | None = None,
         success_only: bool = True,
         at: int | str | None = None,
-        format: Literal["parquet", "jsonl"] = "parquet",  # noqa: A002  the name of the flag
+        format: Format | None = None,  # noqa: A002  the name of the flag
         options: SftOptions = DEFAULT_OPTIONS,
     ) -> ExportReport:
         """Write a supervised fine-tuning set; see :func:`trajstore.pipeline.export_sft_from`."""
@@ -82,6 +89,7 @@ class Pool(Store):
             out,
             to=to,
             where=where,
+            selection=selection,
             success_only=success_only,
             at=at,
             format=format,

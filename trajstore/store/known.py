@@ -17,7 +17,7 @@ from trajstore.store.snapshot import DataFile, Snapshot, read_files
 
 _CACHED_FILE_ROWS = 20_000
 _CACHED_ROWS = 400_000
-_IDS_A_QUERY = 2_000
+_LISTED_IDS = 200
 
 RANK_COLUMNS = [
     "trajectory_id",
@@ -138,15 +138,18 @@ class KnownIds:
         if self._connection is None:
             self._connection = internal_connection(self._location)
         paths = ", ".join(quoted(self._location.path(f.path)) for f in files)
-        tables = []
-        for start in range(0, len(ids), _IDS_A_QUERY):
-            wanted = ", ".join(quoted(i) for i in ids[start : start + _IDS_A_QUERY])
-            query = (
-                f"SELECT {', '.join(columns)} FROM read_parquet([{paths}], "
-                f"hive_partitioning=false) WHERE {columns[0]} IN ({wanted})"
-            )
-            tables.append(self._connection.sql(query).to_arrow_table())
-        return tables
+        query = (
+            f"SELECT {', '.join(columns)} FROM read_parquet([{paths}], hive_partitioning=false) "
+            f"WHERE {columns[0]} IN "
+        )
+        if len(ids) <= _LISTED_IDS:  # constants let DuckDB skip pages
+            listed = ", ".join(quoted(i) for i in ids)
+            return [self._connection.sql(f"{query} ({listed})").to_arrow_table()]
+        self._connection.register("wanted", pa.table({"id": pa.array(ids, pa.string())}))
+        try:
+            return [self._connection.sql(f"{query} (SELECT id FROM wanted)").to_arrow_table()]
+        finally:
+            self._connection.unregister("wanted")
 
 
 def _may_hold(file: DataFile, low: str, high: str) -> bool:

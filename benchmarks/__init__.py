@@ -1,0 +1,1 @@
+"""Measurements of trajstore beside its peers; each claim of the docs has a file here."""

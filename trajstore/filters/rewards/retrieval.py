@@ -1,0 +1,86 @@
+"""Which retrievals were used: something that only they showed turns up in what the agent did next.
+
+What counts as "something" are tokens that hardly come up by chance: at least five characters with
+a digit, an underscore, a slash, an at sign or a number sign in them, or all in capitals (ids,
+paths, dates, codes); keys of JSON objects are left out. A token counts for the call whose
+observation shows it first, if nobody (system, user, agent) said it up to that step, and if the
+first to say it later is the agent, in the arguments of a call or in its text.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from trajstore.filters.relations import relation
+
+RETRIEVAL_TOOLS = (
+    r"(?i)(^|[^a-z])(search|retriev\w*|look_?up|find|fetch|read|open|get|list|query|browse|view|"
+    r"grep|glob|cat|webfetch|websearch|show)"
+)
+"""Names of tools that bring information, as a regular expression (RE2)."""
+
+TOKEN = r"\b[A-Za-z.:-]*[0-9_/@#][A-Za-z0-9_./@#:-]*|\b[A-Z]{5,}\b"  # noqa: S105  no password
+"""What may be an id, a path, a date or a code, as a regular expression (RE2)."""
+
+LEAST_CHARACTERS = 5
+"""Shorter tokens come up by chance."""
+
+_LOOKED_AT = 20_000
+_KEY = r"""["'][\w -]+["']\s*:"""
+
+_TOKENS = "unnest(list_distinct(regexp_extract_all({text}, $token)))"
+
+_SAID = _TOKENS.format(text=f"left(text, {_LOOKED_AT})")
+_SHOWN = _TOKENS.format(text=f"regexp_replace(left(observation, {_LOOKED_AT}), $key, '', 'g')")
+
+_QUERY = f"""
+    WITH said AS (
+        SELECT trajectory_id, step_index, actor = 'agent' AS by_agent, text FROM steps
+        WHERE text IS NOT NULL
+        UNION ALL
+        SELECT trajectory_id, step_index, true, arguments FROM calls WHERE arguments IS NOT NULL),
+    mentions AS (
+        SELECT trajectory_id, token,
+            min({{'step_index': step_index, 'by_agent': by_agent}}) AS first
+        FROM (SELECT trajectory_id, step_index, by_agent, trim(word, '.:-') AS token
+              FROM (SELECT trajectory_id, step_index, by_agent, {_SAID} AS word FROM said))
+        WHERE len(token) >= $least GROUP BY trajectory_id, token),
+    shown AS (
+        SELECT trajectory_id, token,
+            min({{'step_index': step_index, 'call_index': call_index, 'name': name}}) AS first
+        FROM (SELECT trajectory_id, step_index, call_index, name, trim(word, '.:-') AS token
+              FROM (SELECT trajectory_id, step_index, call_index, name, {_SHOWN} AS word
+                    FROM calls WHERE observation IS NOT NULL))
+        WHERE len(token) >= $least GROUP BY trajectory_id, token)
+    SELECT trajectory_id, s.first.step_index AS step_index, s.first.call_index AS call_index,
+        count(*) AS n_tokens,
+        min({{'at': m.first.step_index, 'token': token}}).token AS token,
+        min(m.first.step_index) AS used_at
+    FROM shown s JOIN mentions m USING (trajectory_id, token)
+    WHERE m.first.step_index > s.first.step_index AND m.first.by_agent
+        AND regexp_matches(s.first.name, $tools)
+    GROUP BY ALL
+    ORDER BY trajectory_id, step_index, call_index"""
+
+
+def used_retrievals(calls: pa.Table, steps: pa.Table, *, tools: str = RETRIEVAL_TOOLS) -> pa.Table:
+    """Calls whose result the agent used later.
+
+    Args:
+        calls: the input ``calls``.
+        steps: the input ``steps``.
+        tools: regular expression (RE2) for names of retrieval tools.
+
+    Returns:
+        One row a used call: ``trajectory_id, step_index, call_index, n_tokens`` (how many tokens
+        were used), ``token`` (the first of them) and ``used_at`` (the step that used it).
+    """
+    tables = {
+        "calls": calls.select(
+            ["trajectory_id", "step_index", "call_index", "name", "arguments", "observation"]
+        ),
+        "steps": steps.select(["trajectory_id", "step_index", "actor", "text"]),
+    }
+    return relation(
+        _QUERY, tables=tables, token=TOKEN, least=LEAST_CHARACTERS, key=_KEY, tools=tools
+    )

@@ -1,0 +1,96 @@
+"""What two runs share before they part, as running sums of turn keys.
+
+The sum of the keys of the steps before a step, each mixed with its position, stands for that whole
+prefix: equal prefixes have equal sums, and different ones have different sums but for a chance of
+about 2^-64. One window function computes it for every step, so no trie has to be walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
+
+from trajstore.errors import PairError
+from trajstore.pairs.relations import Relations
+
+Prefix = Literal["exact", "observed", "actions"]
+"""What makes two prefixes equal.
+
+``exact``: equal turns. ``observed``: equal actions and observations, volatile values masked; what
+the agent said or thought beside an action does not count. ``actions``: the same start, then equal
+actions, whatever came back.
+"""
+
+_KEYED = "SELECT run, turns.*, {code} AS code FROM turns JOIN numbered USING (trajectory_id)"
+
+_CODED: Mapping[str, str] = {
+    "exact": _KEYED.format(code="hash(step_index, turn)"),
+    "observed": _KEYED.format(code="hash(step_index, actor, action, seen)"),
+    "actions": """
+        SELECT *, CASE WHEN own THEN hash(place, action)
+            WHEN place = 0 THEN hash(step_index, actor, action, seen) ELSE 0 END AS code
+        FROM (SELECT run, turns.*, count(*) FILTER (own) OVER (
+                PARTITION BY run ORDER BY step_index ROWS UNBOUNDED PRECEDING) AS place
+            FROM turns JOIN numbered USING (trajectory_id))""",
+}
+
+_NUMBERED = """
+    SELECT *, row_number() OVER (ORDER BY trajectory_id)::INT AS run FROM judged"""
+
+_PATH = """
+    SELECT run, step_index, actor, own, format_error, turn, action, seen, state, n_bytes, code,
+        {extra} (count(*) FILTER (own) OVER so_far)::INT AS own_no,
+        sum(code) OVER so_far - code AS before
+    FROM ({coded})
+    WINDOW so_far AS (PARTITION BY run ORDER BY step_index ROWS UNBOUNDED PRECEDING)"""
+
+_STARTS = """
+    SELECT run,
+        min(step_index) FILTER (own) AS first_own,
+        max(step_index) FILTER (own) + 1 AS ends,
+        count(*) FILTER (own) AS turns,
+        coalesce(sum(hash(step_index, turn)) FILTER (own_no = 0), 0) AS start_exact,
+        coalesce(sum(code) FILTER (own_no = 0), 0) AS start,
+        coalesce(sum(CASE WHEN actor = 'user' THEN hash(step_index, actor) ELSE code END)
+            FILTER (own_no = 0), 0) AS start_but_user,
+        bool_or(actor = 'user' AND own_no > 0) AS is_dialogue,
+        bool_or(actor = 'user') AS is_asked
+    FROM path GROUP BY run HAVING count(*) FILTER (own) > 0"""
+
+_STARTED = """
+    SELECT * EXCLUDE (bucket),
+        hash(bucket, tools_digest, said_goal,
+            CASE WHEN first_own = 0 AND relation = 'branch' THEN hash(parent_id, parent_step) END,
+            CASE WHEN bool_or(is_dialogue) OVER (PARTITION BY task_id)
+                THEN start_but_user ELSE start END) AS prompt_key
+    FROM (SELECT *, CASE WHEN is_asked THEN NULL ELSE goal_digest END AS said_goal
+        FROM numbered JOIN starts USING (run))"""
+
+
+def follow(relations: Relations, prefix: Prefix, *, extra: Sequence[str] = ()) -> None:
+    """Make ``path`` (steps with their prefixes) and ``started`` (runs with their start).
+
+    ``turns`` and ``judged`` must be there. ``run`` numbers the runs in order of their ids.
+
+    Two runs have the same ``prompt_key`` when they were given the same prompt: the same tools and
+    everything before the first agent step. What the user says there may differ in a task where
+    users go on to speak, since there the user is simulated and part of the environment. Where no
+    user speaks, the goal is part of the prompt. A branch of a search tree that does not repeat its
+    context belongs to the place where it leaves its parent.
+
+    Args:
+        relations: where both relations are and become.
+        prefix: what makes two prefixes equal.
+        extra: further columns of ``turns`` that ``path`` shall have.
+
+    Raises:
+        PairError: there is no such prefix.
+    """
+    if prefix not in _CODED:
+        known = ", ".join(get_args(Prefix))
+        raise PairError(f"There is no prefix {prefix!r}; known are: {known}")
+    relations.make("numbered", _NUMBERED)
+    more = "".join(f" {name}," for name in extra)
+    relations.make("path", _PATH.format(coded=_CODED[prefix], extra=more))
+    relations.make("starts", _STARTS)
+    relations.make("started", _STARTED)

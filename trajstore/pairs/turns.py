@@ -1,0 +1,198 @@
+"""Steps as short keys: equal turns, equal actions and equal observations have equal keys.
+
+Two turns are equal when their role, text, reasoning, content, tool names, canonical arguments and
+results are, and each result answers the same call; ids of calls do not count. Two actions are equal
+when their canonical calls are, or their words where nothing was called, with volatile values masked
+(:func:`trajstore.schema.mask_volatile`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import pyarrow as pa
+
+from trajstore.pairs.relations import Relations, with_columns
+from trajstore.pairs.schema import TURN_SCHEMA
+from trajstore.schema import STEP_SCHEMA, Trajectory, concat, steps_to_arrow
+
+_RUNS_A_CHUNK = 512
+
+
+@runtime_checkable
+class TurnSource(Protocol):
+    """What pairs and credit ask about steps; a pipeline implements it over a store's snapshot."""
+
+    def turns(self, ids: pa.Array | None = None) -> pa.Table | pa.RecordBatchReader:
+        """Rows of :data:`TURN_SCHEMA` for at least those runs (for all where None), in any order.
+
+        Whoever asks takes the rows of the runs that matter; a reader is read once.
+        """
+
+    def digests(self, ids: pa.Array, n_steps: int) -> pa.Table | pa.RecordBatchReader:
+        """``trajectory_id, step_index, digest`` of the first ``n_steps`` steps of those runs."""
+
+
+Steps: TypeAlias = "pa.Table | Iterable[Trajectory] | TurnSource"
+"""Rows of ``STEP_SCHEMA``, whole runs, or something that answers for them."""
+
+
+def turn_source(steps: Steps) -> TurnSource:
+    """A source over whatever the caller has; runs are kept in memory as Arrow rows."""
+    if isinstance(steps, TurnSource):
+        return steps
+    if not isinstance(steps, pa.Table):
+        chunks = (steps_to_arrow(c) for c in _chunks(steps))
+        steps = concat(chunks, STEP_SCHEMA)
+    return ArrowTurns(steps)
+
+
+def _chunks(runs: Iterable[Trajectory]) -> Iterator[list[Trajectory]]:
+    rest = iter(runs)
+    while chunk := list(itertools.islice(rest, _RUNS_A_CHUNK)):
+        yield chunk
+
+
+class ArrowTurns:
+    """A :class:`TurnSource` over one Arrow table of steps."""
+
+    def __init__(self, steps: pa.Table) -> None:
+        """Keep a table of steps; columns of ``STEP_SCHEMA`` that it lacks count as null."""
+        used = {f.name: f.type for f in STEP_SCHEMA if f.name in _USED}
+        self._steps = with_columns(steps, used)
+
+    def turns(self, ids: pa.Array | None = None) -> pa.Table:
+        """Turn keys of those runs."""
+        return self._rows(turns_query("steps", _wanted(ids)), ids)
+
+    def digests(self, ids: pa.Array, n_steps: int) -> pa.Table:
+        """Stable digests of the first steps of those runs."""
+        where = f"{_wanted(ids)} AND step_index < {n_steps}"
+        return self._rows(digests_query("steps", where), ids)
+
+    def _rows(self, query: str, ids: pa.Array | None) -> pa.Table:
+        with Relations(steps=self._steps) as relations:
+            if ids is not None:
+                relations.put("wanted", pa.table({"trajectory_id": ids}))
+            return relations.rows(query)
+
+
+def _wanted(ids: pa.Array | None) -> str:
+    return "true" if ids is None else "trajectory_id IN (SELECT trajectory_id FROM wanted)"
+
+
+_USED = frozenset(
+    {
+        "trajectory_id",
+        "step_index",
+        "actor",
+        "text",
+        "reasoning",
+        "content",
+        "tool_calls",
+        "observations",
+        "reward",
+        "state",
+        "state_key",
+        "is_copied",
+        "format_error",
+    }
+)
+
+_SPOKEN = """
+    SELECT trajectory_id, step_index, actor, reward, state, state_key,
+        coalesce(format_error, false) AS format_error,
+        actor = 'agent' AND NOT coalesce(is_copied, false) AS own,
+        coalesce(text, '') AS said, coalesce(reasoning, '') AS thought,
+        coalesce(content, '') AS content,
+        CASE WHEN len(tool_calls) > 0 THEN array_to_string(list_transform(tool_calls,
+            lambda c: concat(c.name, chr(31), coalesce(c.arguments, c.arguments_raw))
+            ), chr(30)) END AS called,
+        CASE WHEN len(observations) > 1 OR observations[1].content IS NOT NULL
+            THEN array_to_string(list_transform(observations,
+                lambda o: concat(o.text, chr(31) || o.content)), chr(30))
+            ELSE observations[1].text END AS came,
+        CASE WHEN len(observations) > 0 THEN list_transform(observations, lambda o, place:
+            CASE WHEN o.call_id IS NULL THEN place
+                ELSE coalesce(list_position(ids, o.call_id), 0) END) END AS links
+    FROM (SELECT *, list_transform(tool_calls, lambda c: c.call_id) AS ids
+        FROM {steps} WHERE {where})"""
+
+_UUID = r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
+_TIME = r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+_TEMPORARY = r"/(?:tmp|var/folders)/[\p{L}\p{N}_.+-]+"
+_ADDRESS = r"\b0x[0-9a-fA-F]{6,16}\b"
+
+
+def masked_hash(text: str, plain: str) -> str:
+    """SQL for the hash of a text column under :func:`trajstore.schema.mask_volatile`.
+
+    A look for a sign of a volatile value costs a tenth of the full patterns, so it comes first.
+
+    Args:
+        text: the column.
+        plain: its hash, for the texts that hold no such sign.
+    """
+    signs = (
+        f"contains({text}, '/tmp/') OR contains({text}, '/var/folders/') "
+        f"OR contains({text}, '0x') OR regexp_matches({text}, '-\\d\\d[T ]\\d\\d:\\d\\d') "
+        f"OR regexp_matches({text}, '-[0-9a-fA-F]{{4}}-[0-9a-fA-F]{{4}}-[0-9a-fA-F]{{4}}-')"
+    )
+    found = text
+    for pattern, kind in (
+        (_UUID, "<uuid>"),
+        (_TIME, "<time>"),
+        (_TEMPORARY, "<tmp>"),
+        (_ADDRESS, "<address>"),
+    ):
+        found = f"regexp_replace({found}, '{pattern}', '{kind}', 'g')"
+    return f"CASE WHEN {signs} THEN hash({found}) ELSE {plain} END"
+
+
+def turns_query(steps: str, where: str = "true") -> str:
+    """One SELECT that gives :data:`TURN_SCHEMA` rows.
+
+    Args:
+        steps: a relation in ``STEP_SCHEMA``, such as the view ``steps`` of a store.
+        where: condition on its rows; it must take whole runs.
+    """
+    words = masked_hash("words", "hash(words)")
+    return f"""
+        SELECT trajectory_id, step_index, actor, own, format_error,
+            hash(actor, said, thought, content, called_key, came_key, links) AS turn,
+            CASE WHEN actor <> 'agent' THEN NULL
+                WHEN called IS NULL THEN hash('said', {words})
+                ELSE {masked_hash("called", "called_key")} END AS action,
+            hash(CASE WHEN actor <> 'agent' THEN hash({words}, content) END,
+                {masked_hash("came", "came_key")}, links) AS seen,
+            {masked_hash("state", "hash(state)")} AS state,
+            state_key, reward,
+            (strlen(said) + strlen(thought) + strlen(content)
+                + coalesce(strlen(called), 0) + coalesce(strlen(came), 0))::BIGINT AS n_bytes
+        FROM (SELECT *, hash(called) AS called_key, hash(came) AS came_key,
+                CASE WHEN actor = 'agent' AND called IS NULL
+                    THEN regexp_replace(lower(trim(said)), '\\s+', ' ', 'g')
+                    WHEN actor <> 'agent' THEN said END AS words
+            FROM ({_SPOKEN.format(steps=steps, where=where)}))"""
+
+
+def digests_query(steps: str, where: str) -> str:
+    """One SELECT of ``trajectory_id, step_index, digest``; the digest is SHA-256 of the turn.
+
+    Unlike the keys of :func:`turns_query` it is the same in every version and on every machine.
+    """
+    return f"""
+        SELECT trajectory_id, step_index, sha256(concat(actor, chr(28), said, chr(28), thought,
+            chr(28), content, chr(28), called, chr(28), came, chr(28),
+            array_to_string(links, ','))) AS digest
+        FROM ({_SPOKEN.format(steps=steps, where=where)})"""
+
+
+def turn_keys(steps: Steps) -> pa.Table:
+    """Rows of :data:`TURN_SCHEMA` in order of run and step: one row a step, without its text."""
+    with Relations(turns=turn_source(steps).turns()) as relations:
+        names = ", ".join(TURN_SCHEMA.names)
+        found = relations.rows(f"SELECT {names} FROM turns ORDER BY trajectory_id, step_index")
+    return found.cast(TURN_SCHEMA)
