@@ -152,7 +152,9 @@ def test_the_key_is_in_no_message_and_no_repr() -> None:
     assert "k-secret" not in repr(endpoint("http://localhost/v1", api_key="k-secret"))
 
 
-@pytest.mark.parametrize("asks", ["0.3", formatdate(time.time() + 600, usegmt=True)])
+@pytest.mark.parametrize(
+    "asks", ["0.3", formatdate(time.time() + 600, usegmt=True)], ids=["seconds", "date"]
+)
 def test_retry_after_is_waited_for_up_to_the_longest_pause(asks: str) -> None:
     busy = Reply(status=429, headers={"Retry-After": asks})
     started = time.monotonic()
