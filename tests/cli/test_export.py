@@ -76,7 +76,8 @@ def test_every_refusal_is_counted_and_explained_in_the_words_of_the_command_line
     assert "refused 1 as nothing-to-train" in said
     assert "--arguments text keeps them" in said
     assert "--media mark writes their kind" in said
-    assert "--layout prompt-completion can, --masked-turns keep keeps" in said
+    assert "--layout prompt-completion can for TRL, the targets openai and axolotl can" in said
+    assert "--masked-turns keep keeps the row" in said
     assert max(map(len, err.splitlines())) <= 100
 
 

@@ -15,6 +15,7 @@ import trajstore
 from tests.cli.conftest import Cli, Terminals, command, environment
 
 NAMES = ["demo", "import", "formats", "query", "shell", "info", "show", "label"]
+NAMES += ["select", "stages", "pairs", "groups"]
 NAMES += ["snapshots", "verify", "compact", "vacuum", "delete", "export"]
 COMMANDS = [[n] for n in NAMES if n != "export"] + [["export", "sft"]]
 HEAVY = "duckdb pyarrow deltalake polars rich.console trajstore.store trajstore.importers"

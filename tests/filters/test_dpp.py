@@ -91,3 +91,16 @@ def test_what_does_not_fit_is_refused(quality: Any, ridge: float, message: str) 
 def test_a_trade_of_1_is_refused() -> None:
     with pytest.raises(SelectionError, match="but not 1"):
         quality_of(QUALITY, 1.0)
+
+
+def test_permuted_items_give_the_same_picks() -> None:
+    draw = np.random.default_rng(2)
+    points, quality = draw.normal(size=(60, 9)), quality_of(draw.random(60))
+    order = draw.permutation(60)
+    picks = dpp(Cosine(points), quality, 6).places
+    assert [order[i] for i in dpp(Cosine(points[order]), quality[order], 6).places] == list(picks)
+
+
+def test_a_copy_of_a_pick_adds_nothing() -> None:
+    points = np.array([(1.0, 0), (1.0, 0), (0, 1), (0, 1)])
+    assert dpp(Cosine(points), np.ones(4), 4).places == (0, 2)

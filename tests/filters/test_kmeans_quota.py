@@ -62,3 +62,18 @@ def test_nothing_is_picked_of_nothing() -> None:
 def test_less_than_one_cluster_is_refused() -> None:
     with pytest.raises(SelectionError, match="at least 1 cluster"):
         kmeans(POINTS, 0)
+
+
+def test_the_seed_decides_where_k_means_starts() -> None:
+    points = np.random.default_rng(3).normal(size=(200, 2))
+    one, again, other = (kmeans_quota(points, 9, seed=s) for s in (1, 1, 2))
+    assert one == again
+    assert one.places != other.places
+
+
+def test_picks_lie_in_as_many_clusters_as_there_are_picks() -> None:
+    """Nine tight clouds on a grid, nine picks, one of each cloud."""
+    draw = np.random.default_rng(4)
+    cloud = np.repeat(np.arange(9), 20)
+    points = np.column_stack([cloud % 3, cloud // 3]) * 100.0 + draw.normal(size=(180, 2))
+    assert {int(cloud[p]) for p in kmeans_quota(points, 9).places} == set(range(9))

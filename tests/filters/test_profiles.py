@@ -4,6 +4,8 @@ import itertools
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.filters.frames import summaries
 from trajstore.errors import SelectionError
@@ -107,3 +109,24 @@ def test_a_threshold_or_a_prior_that_is_none_is_refused() -> None:
         profile(rows, pass_threshold=float("nan"))
     with pytest.raises(SelectionError, match="two finite numbers of 0 or more"):
         profile(rows, prior=(-1.0, 1.0))
+
+
+OUTCOMES, POLICIES = st.sampled_from([True, False, None]), st.sampled_from(["p", "q", None])
+RUNS = st.lists(st.tuples(st.sampled_from("st"), OUTCOMES, POLICIES), max_size=15)
+
+
+@settings(max_examples=40, deadline=None)
+@given(RUNS, st.sampled_from([(), ("p",), ("p", "q")]))
+def test_a_profile_is_what_counting_gives(
+    runs: list[tuple[str, bool | None, str | None]], policies: tuple[str, ...]
+) -> None:
+    frame = summaries(*({"task_id": t, "success": s, "policy_version": p} for t, s, p in runs))
+    found = {row["task_id"]: row for row in profile(frame.rows, policies=policies).to_pylist()}
+    for task in {t for t, _, _ in runs}:
+        mine = [(s, p) for t, s, p in runs if t == task]
+        counted = [s for s, p in mine if not policies or p in policies]
+        known = [s for s in counted if s is not None]
+        row = found[task]
+        assert (row["attempts"], row["passes"]) == (len(known), sum(known))
+        assert row["expired"] == len(mine) - len(counted)
+        assert row["rate"] == (sum(known) / len(known) if known else None)

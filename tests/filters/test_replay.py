@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trajstore.errors import SelectionError
 from trajstore.filters.replay import Replay
@@ -56,3 +58,21 @@ def test_runs_that_are_added_join_the_order_and_keep_their_uses() -> None:
 def test_numbers_out_of_range_are_refused(parameters: dict[str, float], message: str) -> None:
     with pytest.raises(SelectionError, match=message):
         Replay({}, **parameters)  # type: ignore[arg-type]
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 5), min_size=1),
+    st.lists(st.tuples(st.booleans(), st.integers(0, 4)), max_size=12),
+    st.integers(1, 3),
+)
+def test_no_run_is_used_more_often_than_allowed_and_every_use_is_counted(
+    versions: dict[str, int], calls: list[tuple[bool, int]], most: int
+) -> None:
+    replay = Replay(versions, most_uses=most)
+    given_out: list[str] = []
+    for delivers, n in calls:
+        expected = replay.ahead(n)
+        if delivers:
+            assert replay.deliver(n) == expected
+            given_out += expected
+    assert all(replay.uses(i) == given_out.count(i) <= most for i in versions)

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import math
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.filters.frames import details, selected, summaries, why
 from trajstore import open as open_store
@@ -40,9 +44,30 @@ def test_successes_are_kept_the_cleanest_first_and_both_sides_shrink_alike() -> 
 
 
 def test_failures_are_drawn_whether_clean_or_not() -> None:
-    """Over many seeds each of four failures is kept about half the time."""
-    drawn = Counter(i for s in range(200) for i in kept(group(4, 4), n=4, seed=s) if i[0] == "f")
-    assert all(70 < drawn[f"f{i}"] < 130 for i in range(4))
+    """Of 400 tasks, each keeping two of its four failures, each failure stays in about half."""
+    rows = [
+        {"trajectory_id": f"{task:03}{r['trajectory_id']}", "task_id": f"{task}"}
+        | {k: r[k] for k in ("success", "n_tool_calls", "n_tool_errors", "n_agent_steps")}
+        for task in range(400)
+        for r in group(4, 4).rows.to_pylist()
+    ]
+    drawn = Counter(i[3:] for i in kept(summaries(*rows), n=4))
+    assert (drawn["s0"], drawn["s1"], drawn["s2"]) == (400, 400, 0)
+    assert all(160 < drawn[f"f{i}"] < 240 for i in range(4))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(2, 9))
+def test_the_sides_are_what_exact_fractions_give(good: int, bad: int, n: int) -> None:
+    """The nearest whole number to the share of failures, at least one of each where there is."""
+    share = Fraction(bad * n, max(good + bad, 1))
+    nearest = math.floor(share + Fraction(1, 2))
+    if share - math.floor(share) == Fraction(1, 2) and good >= bad:
+        nearest = math.floor(share)
+    failures = max(min(1, bad), min(n - min(1, good), nearest))
+    expected = (good, bad) if good + bad <= n else (n - failures, failures)
+    sides = Counter(i[0] for i in kept(group(good, bad), n=n))
+    assert (sides["s"], sides["f"]) == expected
 
 
 def test_a_half_goes_to_the_larger_side() -> None:

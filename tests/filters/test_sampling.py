@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.filters.frames import details, selected, summaries, why
 from trajstore.errors import SelectionError
 from trajstore.filters import Frame, Stage, stage
+from trajstore.filters.quotas import quotas
 
 
 def many(n: int, **columns: Any) -> Frame:
@@ -50,12 +51,20 @@ def test_rows_that_come_later_push_out_and_never_reshuffle() -> None:
 
 
 def test_heavy_rows_are_drawn_in_proportion_to_their_weight() -> None:
-    """One draw from weights 3 and 1: over many seeds the first comes in three of four."""
-    frame = summaries({"reward": 3.0}, {"reward": 1.0})
+    """Of as many rows of weight 3 and 1 the first of few draws are heavy in three of four."""
+    frame = many(8000, reward=[3.0, 1.0])
+    kept = selected(frame, stage("sample", n=400, weight="reward")).rows
+    heavy = kept.column("reward").to_pylist().count(3.0)
+    assert 0.69 < heavy / 400 < 0.81
+
+
+def test_every_row_is_drawn_as_often_as_any_other() -> None:
+    """30 of 60 rows under 20 seeds: 10 times each on average, with a deviation of 2.2."""
     drawn = Counter(
-        selected(frame, stage("sample", n=1, weight="reward", seed=s)).ids()[0] for s in range(400)
+        i for s in range(20) for i in selected(many(60), stage("sample", n=30, seed=s)).ids()
     )
-    assert 0.69 < drawn["a"] / 400 < 0.81
+    assert set(drawn.values()) <= set(range(2, 19))
+    assert len(drawn) == 60
 
 
 def test_what_weighs_nothing_is_never_drawn() -> None:
@@ -129,6 +138,21 @@ def test_strata_are_the_combinations_that_occur() -> None:
     selection = selected(frame, stage("stratified", n=4, by=["agent", "success"], share="equal"))
     pairs = zip(*(selection.rows.column(c).to_pylist() for c in ("agent", "success")), strict=True)
     assert len(set(pairs)) == 4
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=40),
+    st.integers(0, 50),
+    st.sampled_from(["sqrt", "proportional", "equal"]),
+)
+def test_a_stratum_has_its_quota(agents: list[str], n: int, share: Any) -> None:
+    counts = Counter(agents)
+    names = sorted(counts)
+    expected = dict(zip(names, quotas([counts[a] for a in names], n, share), strict=True))
+    made = stage("stratified", n=n, by=["agent"], share=share)
+    kept = selected(many(len(agents), agent=agents), made).rows
+    assert Counter(kept.column("agent").to_pylist()) == Counter(expected)
 
 
 @pytest.mark.parametrize("parameters", [{"n": -1, "by": ["agent"]}, {"n": 1, "by": []}])

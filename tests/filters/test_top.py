@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.filters.frames import bash, call, details, run, said, selected, stored, summaries, why
-from tests.filters.test_efficiency import worked_example
+from tests.filters.test_efficiency import RUNS, place, worked_example
 from trajstore import Trajectory
 from trajstore.errors import SelectionError
 from trajstore.filters import Frame, stage
@@ -146,3 +148,17 @@ def test_a_cap_by_rank_keeps_the_cheapest() -> None:
 def test_a_random_cap_depends_on_the_seed() -> None:
     stages = [stage("per-task-cap", most=2, seed=seed) for seed in range(9)]
     assert len({tuple(selected(capped(), made).ids()) for made in stages}) > 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(RUNS, st.builds(dict, n=st.integers(1, 3), failures=st.booleans()))
+def test_top_n_is_the_head_of_each_task_in_plain_python(
+    runs: list[dict[str, Any]], asked: dict[str, Any]
+) -> None:
+    frame, n, failures = summaries(*runs), asked["n"], asked["failures"]
+    expected = []
+    for task in "st":
+        rows = [r for r in frame.rows.to_pylist() if r["task_id"] == task]
+        ordered = sorted((r for r in rows if failures or r["success"]), key=place)
+        expected += [r["trajectory_id"] for r in ordered[:n]]
+    assert selected(frame, stage("top-n", **asked)).ids() == sorted(expected)

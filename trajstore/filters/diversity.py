@@ -72,7 +72,7 @@ class Diverse(NamedStage):
     trade: float = 0.7
     """Quality against novelty in ``mmr`` and ``dpp``: 0 asks for novelty alone."""
     epsilon: float | None = None
-    """Stochastic greedy for ``facility-location``: a tenth of the work at 0.1; None is exact."""
+    """Stochastic greedy for ``facility-location``, above 0 and below 1; None is lazy greedy."""
     seed: int = 0
     """Of stochastic greedy and of k-means."""
     embedder: str | None = None

@@ -119,7 +119,7 @@ def _kept(kernel: Kernel, memory_bytes: int) -> Kernel:
             block = kernel.block(rows, columns)
             matrix[rows, columns] = block
             matrix[columns, rows] = block.T
-    return Similarities(matrix)
+    return Similarities.made(matrix)
 
 
 class _Cover:

@@ -65,6 +65,13 @@ class Similarities:
             message = "The similarities are not symmetric: i must be as like j as j is like i."
             raise SelectionError(message)
 
+    @classmethod
+    def made(cls, matrix: Floats) -> Similarities:
+        """A matrix of our own making, which is not looked at."""
+        kernel = object.__new__(cls)
+        kernel._matrix, kernel.size = matrix, len(matrix)
+        return kernel
+
     def block(self, rows: Places, columns: slice = EVERY) -> Floats:
         """Rows of the matrix."""
         part: Floats = self._matrix[rows][:, columns]
@@ -72,7 +79,7 @@ class Similarities:
 
     def take(self, places: Ints) -> Similarities:
         """The matrix of some items."""
-        return Similarities(self._matrix[places][:, places])
+        return Similarities.made(self._matrix[places][:, places])
 
 
 class Cosine:

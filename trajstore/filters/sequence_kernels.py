@@ -83,8 +83,15 @@ class Bigrams:
 
     def take(self, places: Ints) -> Bigrams:
         """The bigrams of some sequences."""
+        np = arrays()
+        sets = self._sets
+        parts = [sets.elements[sets.offsets[p] : sets.offsets[p + 1]] for p in places]
+        sizes = [len(p) for p in parts]
+        owners = np.repeat(np.arange(len(parts)), sizes) << sets.bits
+        elements = np.concatenate([sets.elements[:0], *parts]) & ((1 << sets.bits) - 1)
+        offsets = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
         part = object.__new__(Bigrams)
-        part._set_up(self._sets.take(places))
+        part._set_up(ShingleSets(offsets, elements | owners, sets.hashes, sets.bits))
         return part
 
 
