@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from trajstore_cli._cells import pairs
+from trajstore_cli import export_atif, export_pairs, export_rl
 from trajstore_cli._command import add
+from trajstore_cli._exporting import (
+    ArgumentsOption,
+    ConsecutiveOption,
+    EnvironmentOption,
+    FormatOption,
+    MediaOption,
+    OutputOption,
+    ReasoningOption,
+    checked_format,
+    tell,
+)
 from trajstore_cli._options import (
     AtOption,
     DryRunOption,
@@ -20,27 +28,17 @@ from trajstore_cli._options import (
     StoreArgument,
     open_store,
 )
-from trajstore_cli._output import out, say
-from trajstore_cli._values import as_json
+from trajstore_cli.pair import WhereOption
 from trajstore_cli.select import SelectionOption, read_selection
-
-if TYPE_CHECKING:
-    from trajstore.exports import ExportReport
 
 app = typer.Typer(
     no_args_is_help=True, help="Write training sets in the shape that a trainer reads."
 )
 
 
-OutputOption = Annotated[
-    Path, typer.Option("-o", "--output", metavar="DIR", help="Folder; - is stdout (jsonl).")
-]
 ToOption = Annotated[
     Literal["trl", "openai", "llama-factory", "verl", "openrlhf", "axolotl"],
     typer.Option(help="Trainer."),
-]
-WhereOption = Annotated[
-    str | None, typer.Option(metavar="SQL", help="Condition over trajectories.")
 ]
 FailuresOption = Annotated[
     bool,
@@ -50,13 +48,6 @@ LayoutOption = Annotated[
     Literal["messages", "prompt-completion"],
     typer.Option(help="One row a run, or one for each stretch of turns to train on."),
 ]
-ArgumentsOption = Annotated[
-    Literal["object", "text"],
-    typer.Option(help="Arguments of calls parsed, or as the model wrote them."),
-]
-ReasoningOption = Annotated[
-    bool, typer.Option("--reasoning/--no-reasoning", help="Keep the reasoning or leave it out.")
-]
 MaskedTurnsOption = Annotated[
     Literal["refuse", "keep"],
     typer.Option(help="Runs with agent turns not to train on (copied, format errors)."),
@@ -64,21 +55,15 @@ MaskedTurnsOption = Annotated[
 FormatErrorsOption = Annotated[
     bool, typer.Option("--train-format-errors", help="Train on turns that did not parse.")
 ]
-MediaOption = Annotated[
-    Literal["refuse", "mark"],
-    typer.Option(help="Runs with images or audio: refuse them, or write marks such as [image]."),
+MaxTokensOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="Split longer runs where their context was condensed, or refuse."
+    ),
 ]
-EnvironmentOption = Annotated[
-    Literal["user", "drop"],
-    typer.Option(help="Environment steps become user messages, or are left out."),
-]
-ConsecutiveOption = Annotated[
-    Literal["keep", "merge"],
-    typer.Option(help="User or system messages in a row stay, or become one."),
-]
-FormatOption = Annotated[
-    Literal["parquet", "jsonl"] | None,
-    typer.Option("--format", help="What the trainer prefers if not given; stdout takes jsonl."),
+TokenizerOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A tokenizer.json to count by; estimated if not given."),
 ]
 
 
@@ -97,6 +82,8 @@ def sft(
     media: MediaOption = "refuse",
     environment: EnvironmentOption = "user",
     consecutive: ConsecutiveOption = "keep",
+    max_tokens: MaxTokensOption = None,
+    tokenizer: TokenizerOption = None,
     format: FormatOption = None,  # noqa: A002  the name of the flag
     at: AtOption = None,
     fail_empty: FailEmptyOption = False,
@@ -122,6 +109,8 @@ def sft(
         media=media,
         environment=environment,
         consecutive=consecutive,
+        max_tokens=max_tokens,
+        tokenizer=None if tokenizer is None else str(tokenizer),
     )
     done = open_store(store).export_sft(
         None if dry_run else output,
@@ -130,68 +119,18 @@ def sft(
         selection=read_selection(selection),
         success_only=not include_failures,
         at=at,
-        format=_format(output, format),
+        format=checked_format(output, format),
         options=options,
     )
-    _tell(done, output, dry_run=dry_run, json=json)
-    if not done.rows and fail_empty:
-        raise typer.Exit(1)
-
-
-def _format(
-    output: Path, given: Literal["parquet", "jsonl"] | None
-) -> Literal["parquet", "jsonl"] | None:
-    if str(output) == "-":
-        if given == "parquet":
-            raise typer.BadParameter("stdout takes jsonl only", param_hint="--format")
-        return "jsonl"
-    if output.suffix in {".parquet", ".jsonl"} and not output.is_dir():
-        message = (
-            f"{output} looks like a file; an export goes into a folder that also holds a manifest. "
-            "For rows alone: -o - > FILE"
-        )
-        raise typer.BadParameter(message, param_hint="--output")
-    return given
-
-
-def _tell(done: ExportReport, output: Path, *, dry_run: bool, json: bool) -> None:
-    """The report on stdout (on stderr where rows are there); the stages behind it on stderr."""
-    values = dict(done.manifest)
-    to_stdout = str(output) == "-" and not dry_run
-    show = say if to_stdout else out
-    if json:
-        show(as_json(values))
-        return
-    _tell_stages(values)
-    if not done.rows:
-        say("no row is left; --include-failures and --where say which runs are taken")
-    where = {"would write to" if dry_run else "output": "stdout" if to_stdout else str(output)}
-    show(pairs({"rows": done.rows, "trajectories": done.runs, **where}))
-
-
-def _tell_stages(manifest: Mapping[str, Any]) -> None:
-    from trajstore.exports import REFUSALS
-
-    for stage in manifest["selection_funnel"]:
-        dropped = ", ".join(f"{reason} {n:,}" for reason, n in stage["dropped"].items())
-        counts = f"{stage['in']:>8,} -> {stage['out']:>8,}"
-        say(f"{stage['stage']:<12} {counts}" + (f"   {dropped}" if dropped else ""))
-    for reason, number in manifest["refused"].items():
-        text = f"refused {number:,} as {reason}: {as_flags(REFUSALS[reason])}"
-        say(textwrap.fill(text, 100, subsequent_indent="  ", break_on_hyphens=False))
-
-
-def as_flags(text: str) -> str:
-    """A hint in Python's words in those of the command line.
-
-    >>> as_flags("masked_turns='keep' keeps it")
-    '--masked-turns keep keeps it'
-    """
-    return re.sub(r"(\w+)='([\w-]+)'", lambda m: f"--{m[1].replace('_', '-')} {m[2]}", text)
+    hint = "--include-failures and --where say which runs are taken"
+    tell(done, output, dry_run=dry_run, json=json, fail_empty=fail_empty, hint=hint)
 
 
 def register(main: typer.Typer) -> None:
     """Add the commands."""
     if not app.registered_commands:
         add(app, sft)
+        export_pairs.register(app)
+        export_rl.register(app)
+        export_atif.register(app)
     main.add_typer(app, name="export")

@@ -9,12 +9,14 @@ import typer
 
 from trajstore_cli._command import add
 from trajstore_cli._options import AtOption, FailEmptyOption, StoreArgument, open_reader
-from trajstore_cli._output import out, say
-from trajstore_cli._values import as_json
+from trajstore_cli._output import say
+from trajstore_cli._tables import tables_to
 from trajstore_cli.select import SelectionOption, read_selection
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from trajstore.pairs import StepPairOptions, TrajectoryPairOptions
 
 WhereOption = Annotated[
     str | None, typer.Option(metavar="SQL", help="Condition over trajectories.")
@@ -27,20 +29,44 @@ CriterionOption = Annotated[
     str, typer.Option(help="What is compared: reward, success, or the name of a label.")
 ]
 
+LevelOption = Annotated[
+    Literal["trajectory", "step"], typer.Option(help="Whole runs, or next actions.")
+]
+PolicyOption = Annotated[
+    Literal["best_worst", "all_margin", "topk_bottomk", "adjacent", "hard_negatives"],
+    typer.Option(help="Which runs of a task become a pair."),
+]
+MarginOption = Annotated[
+    float | None, typer.Option(help="Least difference; 0 between runs, 0.5 between steps.")
+]
+VariantOption = Annotated[
+    Literal["grpo", "rloo", "dr_grpo"], typer.Option(help="How advantages are made.")
+]
+StdOption = Annotated[
+    Literal["population", "sample"], typer.Option(help="Divide by n, or by n - 1.")
+]
+
+
+def pairing_options(
+    level: str, policy: str, criterion: str, margin: float | None
+) -> TrajectoryPairOptions | StepPairOptions:
+    """What the flags say about pairs."""
+    from trajstore.pairs import RunRules, StepPairOptions, TrajectoryPairOptions
+
+    given: dict[str, Any] = {"policy": policy, "runs": RunRules(criterion=criterion)}
+    if margin is not None:
+        given["margin"] = margin
+    if level == "trajectory":
+        return TrajectoryPairOptions(**given)
+    return StepPairOptions(**given)
+
 
 def pairs(
     store: StoreArgument,
-    level: Annotated[
-        Literal["trajectory", "step"], typer.Option(help="Whole runs, or next actions.")
-    ] = "trajectory",
-    policy: Annotated[
-        Literal["best_worst", "all_margin", "topk_bottomk", "adjacent", "hard_negatives"],
-        typer.Option(help="Which runs of a task become a pair."),
-    ] = "best_worst",
+    level: LevelOption = "trajectory",
+    policy: PolicyOption = "best_worst",
     criterion: CriterionOption = "reward",
-    margin: Annotated[
-        float | None, typer.Option(help="Least difference; 0 between runs, 0.5 between steps.")
-    ] = None,
+    margin: MarginOption = None,
     where: WhereOption = None,
     selection: SelectionOption = None,
     output: OutputOption = None,
@@ -53,18 +79,9 @@ def pairs(
 
     Example: trajstore pairs pool --policy all_margin --margin 0.5 -o pairs.parquet
     """
-    from trajstore.pairs import RunRules, StepPairOptions, TrajectoryPairOptions
     from trajstore.pipeline import build_pairs
 
-    rules = RunRules(criterion=criterion)
-    options: TrajectoryPairOptions | StepPairOptions
-    if level == "trajectory":
-        options = TrajectoryPairOptions(policy=policy, margin=margin or 0.0, runs=rules)
-    else:
-        given: dict[str, Any] = {"policy": policy}
-        if margin is not None:
-            given["margin"] = margin
-        options = StepPairOptions(**given, runs=rules)
+    options = pairing_options(level, policy, criterion, margin)
     rows, report = build_pairs(
         open_reader(store, at), read_selection(selection), where=where, options=options
     )
@@ -74,12 +91,8 @@ def pairs(
 
 def groups(
     store: StoreArgument,
-    variant: Annotated[
-        Literal["grpo", "rloo", "dr_grpo"], typer.Option(help="How advantages are made.")
-    ] = "grpo",
-    std: Annotated[
-        Literal["population", "sample"], typer.Option(help="Divide by n, or by n - 1.")
-    ] = "population",
+    variant: VariantOption = "grpo",
+    std: StdOption = "population",
     criterion: CriterionOption = "reward",
     where: WhereOption = None,
     selection: SelectionOption = None,
@@ -108,14 +121,8 @@ def groups(
 
 
 def _write(rows: pa.Table, output: Path | None, *, fail_empty: bool) -> None:
-    if output is None or str(output) == "-":
-        for batch in rows.to_batches(max_chunksize=10_000):
-            for row in batch.to_pylist():
-                out(as_json(row))
-    else:
-        import pyarrow.parquet as pq
-
-        pq.write_table(rows, output, compression="zstd")
+    with tables_to(output) as take:
+        take(rows)
     if fail_empty and not rows.num_rows:
         raise typer.Exit(1)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from trajstore_cli.export import as_flags
+from trajstore_cli._exporting import as_flags
 
 from tests.cli.conftest import Cli
 from trajstore import Observation, Step, ToolCall, Trajectory

@@ -6,6 +6,7 @@ installed), and equality of every column after the ATIF importer has read the fi
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.exports.atif_rules import broken_rules
 from trajstore.errors import ExportError
-from trajstore.exports.atif import export_atif, to_atif
+from trajstore.exports import export_atif, to_atif
 from trajstore.importers import ImportOptions, detect
 from trajstore.importers.atif import IMPORTER
 from trajstore.importers.source import Source
@@ -34,10 +35,14 @@ def _read(path: Path) -> list[Any]:
     return list(IMPORTER.read(Source(path), ImportOptions()))
 
 
+def _documents(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.trajectory.json"))
+
+
 def _back(run: Trajectory, folder: Path) -> Trajectory:
     """The run after its file was written and read; ``repr`` tells NaN, None and '' apart."""
     export_atif([run], folder)
-    (path,) = folder.glob("*.trajectory.json")
+    (path,) = _documents(folder)
     (item,) = _read(path)
     assert isinstance(item, Trajectory)
     return item
@@ -58,7 +63,7 @@ def test_every_column_comes_back(tmp_path: Path, seed: int) -> None:
 def test_generated_runs_come_back(tmp_path: Path) -> None:
     runs = {run.trajectory_id: run for run in generate(20)}
     report = export_atif(runs.values(), tmp_path)
-    paths = sorted(tmp_path.iterdir())
+    paths = _documents(tmp_path)
     assert report.runs == len(paths) == 20
     assert report.size_bytes == sum(p.stat().st_size for p in paths)
     for path in paths:
@@ -206,14 +211,44 @@ def test_an_extra_that_is_not_ours_is_read_as_any_atif(
 
 def test_ids_that_are_no_file_names_are_hashed(tmp_path: Path, run: Run) -> None:
     export_atif([run(trajectory_id="../up"), run(trajectory_id="a b")], tmp_path / "out")
-    names = [p.name for p in (tmp_path / "out").iterdir()]
-    assert all(len(n) == 64 + len(".trajectory.json") for n in names)
-    assert {_read(p)[0].trajectory_id for p in (tmp_path / "out").iterdir()} == {"../up", "a b"}
+    paths = _documents(tmp_path / "out")
+    assert all(len(p.name) == 64 + len(".trajectory.json") for p in paths)
+    assert {_read(p)[0].trajectory_id for p in paths} == {"../up", "a b"}
 
 
 def test_two_runs_of_one_id_are_an_error(tmp_path: Path, run: Run) -> None:
     with pytest.raises(ExportError, match="two runs have the id 't'"):
         export_atif([run(), run()], tmp_path)
+
+
+def test_the_manifest_names_every_file_with_its_hash(tmp_path: Path) -> None:
+    runs = generate(5)
+    report = export_atif(runs, tmp_path)
+    told = json.loads((tmp_path / "manifest.json").read_text())
+    assert told == report.manifest
+    assert {f["name"]: f["sha256"] for f in told["files"]} == {
+        p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in _documents(tmp_path)
+    }
+    assert (told["kind"], told["trajectories"], sum(told["outcomes"].values())) == ("atif", 5, 5)
+
+
+def test_an_earlier_export_leaves_nothing_behind(tmp_path: Path, run: Run) -> None:
+    export_atif([run(trajectory_id="a"), run(trajectory_id="b")], tmp_path)
+    export_atif([run(trajectory_id="b"), run(trajectory_id="c")], tmp_path)
+    assert [p.name[0] for p in _documents(tmp_path)] == ["b", "c"]
+
+
+def test_documents_that_no_manifest_names_are_not_touched(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "mine.trajectory.json").write_text("{}")
+    with pytest.raises(ExportError, match=r"holds mine\.trajectory\.json, which no manifest"):
+        export_atif([run()], tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.trajectory.json"]
+
+
+def test_an_export_that_fails_writes_no_manifest(tmp_path: Path, run: Run) -> None:
+    with pytest.raises(ExportError):
+        export_atif([run(), run()], tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["t.trajectory.json"]
 
 
 def test_a_file_is_no_folder(tmp_path: Path, run: Run) -> None:
@@ -314,7 +349,7 @@ def test_recorded_runs_of_every_format_come_back(tmp_path: Path, real_data: Path
     runs = {run.trajectory_id: run for run in _recorded(real_data, 12)}
     assert len({run.source for run in runs.values()}) > 20
     export_atif(runs.values(), tmp_path)
-    for path in sorted(tmp_path.iterdir()):
+    for path in _documents(tmp_path):
         assert broken_rules(json.loads(path.read_text(encoding="utf-8"))) == []
         (back,) = _read(path)
         _assert_same(back, runs[back.trajectory_id])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trajstore.exports.atif import AtifReport, export_atif, to_atif
+from trajstore.exports.atif import to_atif
+from trajstore.exports.atif_folder import AtifReport, export_atif
 from trajstore.exports.export import export_sft
 from trajstore.exports.files import Format
 from trajstore.exports.manifest import ExportReport, Lineage

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import re
-import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import fields
 from typing import Any
 
-from trajstore.errors import ExportError
 from trajstore.exports.atif_steps import OWN, UNKNOWN, Record, no_step, plain, step_record
 from trajstore.exports.tools import tool_definitions
-from trajstore.schema import Trajectory, digest, json_text
+from trajstore.schema import Trajectory, json_text
 
 VERSION = "ATIF-v1.7"
 """The version that is written."""
@@ -27,19 +21,6 @@ _TOTALS = {
     "cached_tokens": "total_cached_tokens",
     "cost_usd": "total_cost_usd",
 }
-_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AtifReport:
-    """What :func:`export_atif` wrote."""
-
-    folder: Path
-    """Where the files lie."""
-    runs: int
-    """Files written, one a run."""
-    size_bytes: int
-    """Bytes of all of them."""
 
 
 def to_atif(trajectory: Trajectory) -> dict[str, Any]:
@@ -55,49 +36,13 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
     >>> document["schema_version"], len(document["steps"])
     ('ATIF-v1.7', 10)
     """
-    document: dict[str, Any] = json.loads(json_text(_document(trajectory)))
+    document: dict[str, Any] = json.loads(atif_text(trajectory))
     return document
 
 
-def export_atif(trajectories: Iterable[Trajectory], folder: Path | str) -> AtifReport:
-    """Write ``ID.trajectory.json`` for each run; a file of the same name is replaced.
-
-    Each file appears complete or not at all. An id that cannot be a file name is replaced by its
-    hash in the name, never in the file. Memory holds one run.
-
-    Raises:
-        ExportError: ``folder`` is a file, or two runs have the same id.
-    """
-    out = Path(folder)
-    if out.exists() and not out.is_dir():
-        raise ExportError(f"{out} is a file; an export goes into a folder", path=out)
-    out.mkdir(parents=True, exist_ok=True)
-    names: set[str] = set()
-    size = 0
-    for trajectory in trajectories:
-        name = _file_name(trajectory.trajectory_id)
-        if name in names:
-            which = trajectory.trajectory_id
-            raise ExportError(f"two runs have the id {which!r}; export one of them", path=out)
-        names.add(name)
-        size += _write(out / name, json_text(_document(trajectory)) + "\n")
-    return AtifReport(folder=out, runs=len(names), size_bytes=size)
-
-
-def _file_name(trajectory_id: str) -> str:
-    stem = trajectory_id if _SAFE.fullmatch(trajectory_id) else digest(trajectory_id)
-    return f"{stem}.trajectory.json"
-
-
-def _write(path: Path, text: str) -> int:
-    content = text.encode("utf-8")
-    staged = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        staged.write_bytes(content)
-        staged.replace(path)
-    finally:
-        staged.unlink(missing_ok=True)
-    return len(content)
+def atif_text(trajectory: Trajectory) -> str:
+    """The ATIF document of a run as one line of JSON."""
+    return json_text(_document(trajectory))
 
 
 def _document(trajectory: Trajectory) -> Record:

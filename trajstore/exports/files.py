@@ -28,9 +28,24 @@ from trajstore.schema import json_text
 Format = Literal["parquet", "jsonl"]
 """Kinds of files that can be written."""
 
-Kind = Literal["json-list", "bool-list", "string", "double", "bool", "message-list"]
+Kind = Literal[
+    "json-list",
+    "json",
+    "bool-list",
+    "int-list",
+    "double-list",
+    "string",
+    "double",
+    "int",
+    "bool",
+    "said-list",
+    "message-list",
+    "reward-model",
+    "extra-info",
+]
 """Kinds of columns that a training set has. ``message-list`` holds messages as Arrow structs, for a
-trainer that reads Parquet without ``datasets``: every message has every key."""
+trainer that reads Parquet without ``datasets``: every message has every key. ``said-list`` holds
+messages of role and content only; ``reward-model`` and ``extra-info`` are verl's."""
 
 _CALL = pa.struct(
     [
@@ -50,20 +65,49 @@ _MESSAGE = pa.struct(
     ]
 )
 
+_EXTRA = pa.struct(
+    [
+        ("index", pa.int64()),
+        ("split", pa.string()),
+        ("need_tools_kwargs", pa.bool_()),
+        ("tools", pa.string()),
+        ("task_id", pa.string()),
+        ("trajectory_id", pa.string()),
+    ]
+)
+
 _ARROW: Mapping[Kind, pa.DataType] = {
     "json-list": pa.list_(pa.json_()),
+    "json": pa.json_(),
     "bool-list": pa.list_(pa.bool_()),
+    "int-list": pa.list_(pa.int32()),
+    "double-list": pa.list_(pa.float64()),
     "string": pa.string(),
     "double": pa.float64(),
+    "int": pa.int64(),
     "bool": pa.bool_(),
+    "said-list": pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())])),
     "message-list": pa.list_(_MESSAGE),
+    "reward-model": pa.struct([("style", pa.string()), ("ground_truth", pa.string())]),
+    "extra-info": _EXTRA,
 }
 _FEATURES: Mapping[Kind, Mapping[str, Any]] = {
     "json-list": {"feature": {"_type": "Json"}, "_type": "List"},
     "bool-list": {"feature": {"dtype": "bool", "_type": "Value"}, "_type": "List"},
+    "json": {"_type": "Json"},
+    "int-list": {"feature": {"dtype": "int32", "_type": "Value"}, "_type": "List"},
+    "double-list": {"feature": {"dtype": "float64", "_type": "Value"}, "_type": "List"},
     "string": {"dtype": "string", "_type": "Value"},
     "double": {"dtype": "float64", "_type": "Value"},
+    "int": {"dtype": "int64", "_type": "Value"},
     "bool": {"dtype": "bool", "_type": "Value"},
+    "said-list": {
+        "feature": {
+            "role": {"dtype": "string", "_type": "Value"},
+            "content": {"dtype": "string", "_type": "Value"},
+        },
+        "_type": "List",
+    },
 }
 
 
@@ -92,6 +136,18 @@ class Writer(ABC):
     @abstractmethod
     def close(self) -> None:
         """Write out what is still held."""
+
+
+class Counter(Writer):
+    """Counts records and keeps none."""
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Count one record."""
+        del record
+        self.rows += 1
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class JsonLines(Writer):
@@ -130,8 +186,13 @@ class Parquet(Writer):
             if kind == "json-list":
                 value = [json_text(item) for item in value]
                 self._characters += sum(map(len, value))
-            elif kind == "message-list":
+            elif kind == "json":
+                value = json_text(value)
+                self._characters += len(value)
+            elif kind in {"message-list", "said-list"}:
                 self._characters += sum(len(json_text(m)) for m in value)
+            elif kind in {"int-list", "double-list"}:
+                self._characters += 4 * len(value)
             self._held[name].append(value)
         self.rows += 1
         full = len(next(iter(self._held.values()))) >= self._ROWS
@@ -157,6 +218,8 @@ class Parquet(Writer):
 def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     if type_ == _ARROW["json-list"]:
         return pa.array(values, pa.list_(pa.string())).cast(type_)
+    if type_ == _ARROW["json"]:
+        return pa.array(values, pa.string()).cast(type_)
     return pa.array(values, type_)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, ClassVar
 
+from trajstore.exports.conversation import Unfit
 from trajstore.exports.files import Format, Kind
 from trajstore.exports.messages import Message
 from trajstore.exports.sft import Refusal, SftOptions, SftRow
@@ -70,22 +71,14 @@ their own. Set `cutoff_len`, which is 2048 unless set and cuts most trajectories
     def record(self, row: SftRow, options: SftOptions) -> Record | Refusal:
         """Turns, with system and tools beside them ('' where there is none)."""
         del options
-        head = sum(1 for _ in _leading_system(row.messages))
-        rest = row.messages[head:]
-        if any(m["role"] == "system" for m in rest):
-            return self.refuse(row, "system-later", "a system message follows another")
-        cut = next((m for m in rest if _would_be_cut(m)), None)
-        if cut is not None:
-            call = cut["tool_calls"][0]["id"]
-            return self.refuse(row, "cutting-words", f"the turn of call {call!r}")
         applied: Counter[str] = Counter()
-        turns = list(_turns(rest, applied))
-        wrong = _out_of_order(turns)
-        if wrong is not None:
-            return self.refuse(row, "alternation", wrong)
+        try:
+            system, turns = turns_of(row.messages, applied)
+        except Unfit as unfit:
+            return self.refuse(row, unfit.reason, unfit.detail)
         values = {
             "conversations": turns,
-            "system": "\n\n".join(m["content"] for m in row.messages[:head]),
+            "system": system,
             "tools": row.tools or "",
             **provenance(row),
         }
@@ -93,10 +86,46 @@ their own. Set `cutoff_len`, which is 2048 unless set and cuts most trajectories
 
     def files(self, data: str) -> Mapping[str, str]:
         """``dataset_info.json`` with the one data set ``trajstore``."""
-        columns = {"messages": "conversations", "system": "system", "tools": "tools"}
-        about = {"file_name": data, "formatting": "sharegpt", "columns": columns}
-        info = json.dumps({"trajstore": about}, indent=2) + "\n"
-        return {"dataset_info.json": info}
+        return dataset_info(data)
+
+
+def dataset_info(data: str, *, ranking: bool = False, **further: str) -> dict[str, str]:
+    """``dataset_info.json`` and its text.
+
+    Args:
+        data: name of the file that holds the rows.
+        ranking: whether rows are pairs.
+        further: further columns, by LLaMA-Factory's name for them.
+    """
+    columns = {"messages": "conversations", "system": "system", "tools": "tools", **further}
+    ranked = {"ranking": True} if ranking else {}
+    about = {"file_name": data, "formatting": "sharegpt", **ranked, "columns": columns}
+    return {"dataset_info.json": json.dumps({"trajstore": about}, indent=2) + "\n"}
+
+
+def turns_of(messages: Sequence[Message], applied: Counter[str]) -> tuple[str, list[Turn]]:
+    """The system prompt ('' where there is none) and the turns behind it.
+
+    Args:
+        messages: a conversation that ends with an agent turn.
+        applied: counts the rules that changed something.
+
+    Raises:
+        Unfit: as ``system-later``, ``cutting-words`` or ``alternation``.
+    """
+    head = sum(1 for _ in _leading_system(messages))
+    rest = messages[head:]
+    if any(m["role"] == "system" for m in rest):
+        raise Unfit("system-later", "a system message follows another")
+    cut = next((m for m in rest if _would_be_cut(m)), None)
+    if cut is not None:
+        call = cut["tool_calls"][0]["id"]
+        raise Unfit("cutting-words", f"the turn of call {call!r}")
+    turns = list(_turns(rest, applied))
+    wrong = _out_of_order(turns)
+    if wrong is not None:
+        raise Unfit("alternation", wrong)
+    return "\n\n".join(m["content"] for m in messages[:head]), turns
 
 
 def _leading_system(messages: Sequence[Message]) -> Iterator[Message]:

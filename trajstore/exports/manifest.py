@@ -39,7 +39,7 @@ class Lineage:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts what becomes of the runs of one export."""
+    """Counts what becomes of the runs of one export, or of the pairs or tasks."""
 
     runs_in: int = 0
     runs_out: int = 0
@@ -88,14 +88,16 @@ class ExportReport:
     runs: int
     """Runs that gave at least one row."""
     refused: Mapping[str, int]
-    """Reason -> runs that gave none."""
+    """Reason -> runs (or pairs, or tasks) that gave none."""
     refused_ids: Mapping[str, Sequence[str]]
     """Reason -> the first 100 of their ids."""
     manifest: Mapping[str, Any]
     """What ``manifest.json`` says."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Reason of a refusal that occurred -> why, and what to do."""
 
 
-def manifest(
+def manifest(  # noqa: PLR0913 - what an export was told, each by name
     tally: Tally,
     lineage: Lineage,
     *,
@@ -105,8 +107,16 @@ def manifest(
     files: Sequence[WrittenFile],
     rows: int,
     options: Mapping[str, Any],
+    unit: str = "trajectories",
 ) -> dict[str, Any]:
-    """Everything there is to say about an export; equal exports have equal manifests."""
+    """Everything there is to say about an export; equal exports have equal manifests.
+
+    ``unit`` says what the tally counts: ``trajectories``, or ``pairs`` or ``tasks``, which have no
+    outcome of their own.
+    """
+    counted: dict[str, Any] = {unit: tally.runs_out}
+    if unit == "trajectories":
+        counted["outcomes"] = _sorted(tally.outcomes)
     stage = {
         "stage": f"export {kind}",
         "parameters": {"to": to, **options},
@@ -119,8 +129,7 @@ def manifest(
         "to": to,
         "format": format_,
         "rows": rows,
-        "trajectories": tally.runs_out,
-        "outcomes": _sorted(tally.outcomes),
+        **counted,
         "refused": _sorted(tally.refused),
         "refused_ids": {reason: tally.refused_ids[reason] for reason in sorted(tally.refused_ids)},
         "rules_applied": _sorted(tally.rules),
@@ -173,9 +182,15 @@ def earlier_files(folder: Path) -> list[str]:
 _CARD_TYPES: Mapping[Kind, str] = {
     "json-list": "list: json",
     "bool-list": "list: bool",
+    "int-list": "list: int32",
+    "double-list": "list: float64",
     "string": "dtype: string",
     "double": "dtype: float64",
+    "int": "dtype: int64",
     "bool": "dtype: bool",
+    "json": "dtype: json",
+    "said-list": "list:\n    - name: role\n      dtype: string\n    - name: content\n      "
+    "dtype: string",
 }
 
 

@@ -36,6 +36,8 @@ RULES: Mapping[str, str] = {
     "turns-merged": "user or system messages in a row become one (consecutive='merge')",
     "tail-left-out": "in a training row, a message after the last agent turn is left out",
     "opening-as-prompt": "in a prompt, an agent turn that opens the run is not trained on",
+    "split-at-condensation": "a run longer than max_tokens gives rows of each context that the "
+    "model saw; the summary is a user message there",
     "masked-turn": "an agent turn that is copied context or a format error is not trained on",
 }
 """What may change on the way to messages: the rule's name and what it does."""
@@ -101,6 +103,33 @@ def render_chat(trajectory: Trajectory, rules: ChatRules = DEFAULT_RULES) -> Cha
     return writer.chat()
 
 
+def render_parts(
+    trajectory: Trajectory, n_prompt_steps: int, rules: ChatRules = DEFAULT_RULES
+) -> tuple[Chat, int]:
+    """The messages, and how many of them come from the first ``n_prompt_steps`` steps.
+
+    A goal that no user spoke is part of the prompt, and messages are not merged over its end.
+    """
+    writer = _Writer(trajectory, rules)
+    for step in trajectory.steps[:n_prompt_steps]:
+        writer.add(step)
+    length = writer.end_prompt()
+    for step in trajectory.steps[n_prompt_steps:]:
+        writer.add(step)
+    return writer.chat(), length
+
+
+def render_prompt(
+    trajectory: Trajectory, n_prompt_steps: int, rules: ChatRules = DEFAULT_RULES
+) -> Chat:
+    """The messages of the first ``n_prompt_steps`` steps, with a goal that no user spoke."""
+    writer = _Writer(trajectory, rules)
+    for step in trajectory.steps[:n_prompt_steps]:
+        writer.add(step)
+    writer.end_prompt()
+    return writer.chat()
+
+
 class _Writer:
     """Collects messages step by step; owns the ids given so far."""
 
@@ -111,6 +140,13 @@ class _Writer:
         self._trainable: list[bool] = []
         self._applied: Counter[str] = Counter()
         self._ids = _Ids(trajectory, self._applied)
+        self._closed = 0
+
+    def end_prompt(self) -> int:
+        """End a part: what follows is not merged into it; how many messages there are."""
+        self._add_goal()
+        self._closed = len(self._messages)
+        return self._closed
 
     def chat(self) -> Chat:
         return Chat(
@@ -128,7 +164,7 @@ class _Writer:
             self._add_other(step)
 
     def _put(self, message: Message, *, train: bool = False) -> None:
-        last = self._messages[-1] if self._messages else None
+        last = self._messages[-1] if len(self._messages) > self._closed else None
         merge = self._rules.consecutive == "merge" and message["role"] in {"user", "system"}
         if merge and last is not None and last["role"] == message["role"]:
             last["content"] += "\n\n" + message["content"]

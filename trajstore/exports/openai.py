@@ -48,10 +48,10 @@ follow the order of the trajectories, whose ids `manifest.json` hashes.
         """``tools`` and ``parallel_tool_calls`` (whether a turn made several calls) where known."""
         del options
         tools = [] if row.tools is None else json.loads(row.tools)
-        bad = next((n for n in _names(row.messages, tools) if not _NAME.fullmatch(n)), None)
+        bad = bad_name(row.messages, tools)
         if bad is not None:
             return self.refuse(row, "function-name", f"function {bad!r}")
-        lost = _unanswered(row.messages)
+        lost = unanswered(row.messages)
         if lost is not None:
             return self.refuse(row, "unanswered-call", f"call {lost!r}")
         messages = [_message(m, t) for m, t in zip(row.messages, row.trainable, strict=True)]
@@ -64,16 +64,23 @@ follow the order of the trajectories, whose ids `manifest.json` hashes.
 
 
 def _message(message: Message, trained: bool) -> Message:  # noqa: FBT001 - the mask of that message
-    kept = {k: message[k] for k in _KEYS if k in message}
+    kept = bare(message)
     return kept if trained or message["role"] != "assistant" else {**kept, "weight": 0}
 
 
-def _names(messages: list[Message], tools: list[Any]) -> list[str]:
+def bare(message: Message) -> Message:
+    """The message with nothing but what the API allows."""
+    return {k: message[k] for k in _KEYS if k in message}
+
+
+def bad_name(messages: list[Message], tools: list[Any]) -> str | None:
+    """The first name of a function, called or offered, that the API does not take."""
     called = [c["function"]["name"] for m in messages for c in m.get("tool_calls", ())]
-    return [*called, *(str(t["function"].get("name", "")) for t in tools)]
+    names = [*called, *(str(t["function"].get("name", "")) for t in tools)]
+    return next((n for n in names if not _NAME.fullmatch(n)), None)
 
 
-def _unanswered(messages: list[Message]) -> str | None:
+def unanswered(messages: list[Message]) -> str | None:
     """Id of the first call before the last message that no tool message answers."""
     answered = {m["tool_call_id"] for m in messages if m["role"] == "tool"}
     asked = (c["id"] for m in messages[:-1] for c in m.get("tool_calls", ()))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_type_hints
 
 from trajstore.errors import ExportError
 from trajstore.exports.arguments import with_objects
 from trajstore.exports.messages import Chat, ChatRules, Message, render_chat
+from trajstore.exports.splitting import UnclearCondensationError, context_windows
+from trajstore.exports.token_counts import row_tokens, token_counter
 from trajstore.exports.tools import tool_definitions
 from trajstore.schema import Trajectory
 
@@ -29,6 +32,8 @@ REFUSALS: Mapping[str, str] = {
     "media": "a message has images, audio or files; media='mark' writes their kind instead",
     "arguments": "arguments of a call are no JSON object that loads again; arguments='text' keeps "
     "them as the model wrote them (trl, openrlhf), the target openai takes any text",
+    "too-long": "the run is longer than max_tokens and cannot be split into contexts that fit and "
+    "that the model saw; allow more tokens, or leave such runs out (stages: tokens, size)",
 }
 """Why a run gives no row, and what to do about it."""
 
@@ -61,10 +66,21 @@ class SftOptions:
     """What becomes of environment steps; see :class:`ChatRules`."""
     consecutive: Literal["keep", "merge"] = "keep"
     """What becomes of user or system messages in a row; see :class:`ChatRules`."""
+    max_tokens: int | None = None
+    """Most tokens of a row. A longer run is split where its context was condensed, into the
+    contexts that the model saw; a turn that an earlier row trains on is masked context in a later
+    one. Where that is not enough, the run gives no row. None for no bound, and no splitting."""
+    tokenizer: str | None = None
+    """A ``tokenizer.json``, or a folder that holds one, to count tokens by; None to estimate them,
+    one for three characters."""
 
     def __post_init__(self) -> None:
         """Refuse unknown choices with the real ones."""
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise ExportError(f"max_tokens is {self.max_tokens}; it must be at least 1")
         for name, hint in get_type_hints(SftOptions).items():
+            if name in {"max_tokens", "tokenizer"}:
+                continue
             known = get_args(hint) or (True, False)
             if getattr(self, name) not in known:
                 choices = ", ".join(repr(k) for k in known)
@@ -130,7 +146,58 @@ class Refusal:
 
 
 def run_rows(trajectory: Trajectory, options: SftOptions) -> Iterator[SftRow | Refusal]:
-    """The rows of one run, or the reason why it gives none."""
+    """The rows of one run, or the reason why it gives none.
+
+    Raises:
+        ExportError: ``options.tokenizer`` names none.
+    """
+    found = _context_rows(trajectory, options)
+    yield from found if options.max_tokens is None else _fitting(trajectory, [*found], options)
+
+
+def _fitting(
+    trajectory: Trajectory, found: list[SftRow | Refusal], options: SftOptions
+) -> Iterable[SftRow | Refusal]:
+    """The rows where all of them fit, else those of each context of the model, else a refusal."""
+    longest = _longest(found, options)
+    if options.max_tokens is None or longest <= options.max_tokens:
+        return found
+    said = f"{longest:,} tokens of {options.max_tokens:,}"
+    try:
+        windows = context_windows(trajectory)
+    except UnclearCondensationError as error:
+        return [_refusal(trajectory, "too-long", f"{said}; {error}")]
+    if len(windows) == 1:
+        return [_refusal(trajectory, "too-long", f"{said}; no condensation is recorded")]
+    parts = [row for window in windows for row in _context_rows(window, options)]
+    refused = [r for r in parts if isinstance(r, Refusal) and r.reason != "nothing-to-train"]
+    rows = [r for r in parts if isinstance(r, SftRow)]
+    if refused or not rows:
+        return refused[:1] or found
+    longest = _longest(parts, options)
+    if longest > options.max_tokens:
+        said = f"{longest:,} tokens of {options.max_tokens:,} in one of {len(windows)} contexts"
+        return [_refusal(trajectory, "too-long", said)]
+    return _as_one_run(rows, len(windows))
+
+
+def _longest(found: Iterable[SftRow | Refusal], options: SftOptions) -> int:
+    count = token_counter(options.tokenizer)
+    rows = (row for row in found if isinstance(row, SftRow))
+    return max((row_tokens(row.messages, row.tools, count) for row in rows), default=0)
+
+
+def _as_one_run(rows: list[SftRow], contexts: int) -> Iterator[SftRow]:
+    """Rows of several contexts: what changed in any of them is counted in the first row."""
+    applied = Counter({"split-at-condensation": contexts - 1})
+    for row in rows:
+        applied.update(row.applied)
+    for place, row in enumerate(rows):
+        yield replace(row, applied={} if place else dict(applied))
+
+
+def _context_rows(trajectory: Trajectory, options: SftOptions) -> Iterator[SftRow | Refusal]:
+    """The rows of steps that were all in one context."""
     chat = _without_tail(render_chat(trajectory, options.rules()))
     if options.layout == "prompt-completion":
         chat = _with_prompt(chat)

@@ -29,8 +29,8 @@ class Record:
     """Rules of the target that changed the row, counted."""
 
 
-class SftTarget(ABC):
-    """One trainer. It says what it reads, and turns a row into that or refuses it."""
+class Described:
+    """What every target says of itself."""
 
     name: ClassVar[str]
     """What the user says."""
@@ -38,14 +38,28 @@ class SftTarget(ABC):
     """Its name and what it reads, in words."""
     formats: ClassVar[tuple[Format, ...]]
     """File formats that it reads; the first is written unless another is asked for."""
-    layouts: ClassVar[tuple[Layout, ...]] = ("messages",)
-    """Layouts of :class:`SftOptions` that it knows."""
     usage: ClassVar[str]
     """How to train on the folder: Markdown, for the dataset card."""
     refusals: ClassVar[Mapping[str, str]] = {}
-    """Reasons of its own for which a run gives no row, each with the way out."""
+    """Reasons of its own for which there is no row, each with the way out."""
     rules: ClassVar[Mapping[str, str]] = {}
     """Rules of its own that change a row."""
+
+    def files(self, data: str) -> Mapping[str, str]:
+        """Further files of the folder: name -> text.
+
+        Args:
+            data: name of the file that holds the rows.
+        """
+        del data
+        return {}
+
+
+class SftTarget(Described, ABC):
+    """One trainer. It says what it reads, and turns a row into that or refuses it."""
+
+    layouts: ClassVar[tuple[Layout, ...]] = ("messages",)
+    """Layouts of :class:`SftOptions` that it knows."""
 
     def prepare(self, options: SftOptions) -> SftOptions:
         """The options with what the target leaves no choice about.
@@ -65,15 +79,6 @@ class SftTarget(ABC):
     @abstractmethod
     def record(self, row: SftRow, options: SftOptions) -> Record | Refusal:
         """The row as the target reads it, or why it cannot."""
-
-    def files(self, data: str) -> Mapping[str, str]:
-        """Further files of the folder: name -> text.
-
-        Args:
-            data: name of the file that holds the rows.
-        """
-        del data
-        return {}
 
     def refuse(self, row: SftRow, reason: str, detail: str) -> Refusal:
         """A refusal for one of the reasons in :attr:`refusals`, with the place in words."""
