@@ -83,8 +83,9 @@ def test_values_to_arrow_and_back_is_the_identity() -> None:
     assert back == runs
 
 
-def test_only_this_format_version_is_read() -> None:
+def test_this_format_version_and_older_ones_are_read() -> None:
     check_version(SCHEMA_VERSION, path="x")
+    check_version(1, path="x")
     with pytest.raises(StoreFormatError, match="Upgrade it"):
         check_version(SCHEMA_VERSION + 1, path="x")
     with pytest.raises(StoreFormatError, match="never existed"):

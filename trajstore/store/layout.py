@@ -5,7 +5,8 @@
     STORE/
       trajectories/     one Delta table: trajectories, steps, labels and tombstones, partitioned by
                         ``record``, so that one commit covers a batch and one integer is a snapshot
-      skills/ reflections/ workflows/ pins/ settings/     small Delta tables beside it
+      skills/ reflections/ workflows/ insights/ uses/ pins/ settings/
+                        small Delta tables beside it
       blobs/            media by SHA-256
       .lock             advisory lock that local writers take around a commit (never needed to read)
 """
@@ -22,14 +23,17 @@ from pyarrow import fs as pafs
 
 from trajstore.errors import StoreError
 from trajstore.schema import (
+    INSIGHT_SCHEMA,
     LABEL_SCHEMA,
     REFLECTION_SCHEMA,
     SCHEMA_VERSION,
     SKILL_SCHEMA,
     STEP_SCHEMA,
     TRAJECTORY_SCHEMA,
+    USE_SCHEMA,
     WORKFLOW_SCHEMA,
 )
+from trajstore.store.flat import FLAT_COLUMNS
 
 RECORDS = ("trajectory", "step", "label", "tombstone")
 """Values of the partition column ``record``."""
@@ -47,7 +51,9 @@ _TOOL_RESULTS = pa.field("tool_results", pa.list_(pa.int32()))
 
 STORED_SCHEMAS: dict[str, pa.Schema] = {
     "trajectory": pa.schema([REVISION, *TRAJECTORY_SCHEMA]),
-    "step": pa.schema([REVISION, *STEP_SCHEMA, _TOOL_NAMES, _TOOL_ERRORS, _TOOL_RESULTS]),
+    "step": pa.schema(
+        [REVISION, *STEP_SCHEMA, *FLAT_COLUMNS, _TOOL_NAMES, _TOOL_ERRORS, _TOOL_RESULTS]
+    ),
     "label": pa.schema([REVISION, *LABEL_SCHEMA]),
     "tombstone": pa.schema(
         [
@@ -60,15 +66,22 @@ STORED_SCHEMAS: dict[str, pa.Schema] = {
 }
 """Columns on disk by record.
 
-``tool_names`` and ``tool_errors`` repeat the name of each call and the flag of its result, so that
-a histogram over tools does not read the arguments (a nested column is read whole);
-``tool_results`` is the place of each call's result among the observations, from 1.
+A step with at most one call and one result has them in :data:`~trajstore.store.flat.FLAT_COLUMNS`,
+and null in the lists; another one has its lists. For those, ``tool_names`` and ``tool_errors``
+repeat the name of each call and the flag of its result, so that a histogram over tools does not
+read the arguments (a nested column is read whole); ``tool_results`` is the place of each call's
+result among the observations, from 1.
 """
+
+FLAT = "flat-"
+"""Beginning of the name of a step file that has the flat columns: the log says which have them."""
 
 SIDE_SCHEMAS: dict[str, pa.Schema] = {
     "skills": SKILL_SCHEMA,
     "reflections": REFLECTION_SCHEMA,
     "workflows": WORKFLOW_SCHEMA,
+    "insights": INSIGHT_SCHEMA,
+    "uses": USE_SCHEMA,
     "pins": pa.schema(
         [
             pa.field("name", pa.string(), nullable=False),
@@ -87,6 +100,8 @@ SIDE_KEYS = {
     "skills": "skill_id",
     "reflections": "reflection_id",
     "workflows": "workflow_id",
+    "insights": "version_id",
+    "uses": "use_id",
     "pins": "name",
     "settings": "key",
 }
@@ -101,7 +116,6 @@ TABLE_CONFIGURATION = {
 """Properties of the Delta table; old log entries are kept, since a pin needs them."""
 
 _DICTIONARY_COLUMNS = {
-    "trajectory_id",
     "task_id",
     "source",
     "environment",
@@ -117,12 +131,20 @@ _DICTIONARY_COLUMNS = {
     "evaluator",
     "evaluator_version",
     "tools",
+    "shape",
+    "tool_name",
     "tool_names.list.element",
     "tool_calls.list.element.name",
     "tags.list.element",
     "prompt_token_ids.list.element",
     "completion_token_ids.list.element",
 }
+
+_REPEATED_IN_STEPS = {"trajectory_id", "revision"}
+"""Dictionary-encoded in steps, where a run's rows lie together; unique in other records."""
+
+_SHORT_WORDS = {"actor", "agent", "model", "relation", "shape", "status", "tool_name"}
+"""Columns whose dictionary is small: once encoded, zstd finds nothing more in them."""
 
 _NO_STATISTICS = {
     "goal",
@@ -136,27 +158,57 @@ _NO_STATISTICS = {
     "state",
     "sampling",
     "rationale",
+    "arguments",
+    "arguments_raw",
+    "observation",
+    "observation_content",
 }
 """Text whose smallest and largest value helps no query, and costs memory to find in long text."""
 
-PAGE_ROWS = 256
-"""Rows a Parquet page: small pages make a lookup by id read little (12 times faster)."""
+PAGE_ROWS = 2048
+"""Most rows a Parquet page: as many as DuckDB takes at a time."""
+
+PAGE_BYTES = 32 << 10
+"""Bytes at which a page ends: a lookup by id decodes whole pages, and text fills them early."""
 
 ROW_GROUP_ROWS = 131_072
 """Rows a Parquet row group."""
 
+_ROWS_A_LOOK = 16
+"""Rows after which the encoder compares a page with ``PAGE_BYTES``."""
 
-def parquet_options(schema: pa.Schema) -> dict[str, object]:
-    """Options for :class:`pyarrow.parquet.ParquetWriter`; every file of a store is written so."""
+
+def parquet_options(rows: pa.Table) -> dict[str, object]:
+    """Options for :class:`pyarrow.parquet.ParquetWriter`; every file of a store is written so.
+
+    Numbers, flags and short words are packed by their encoding and not compressed on top: a page
+    that zstd has to open costs more than the few bytes it saves. A column that holds only nulls has
+    statistics that say so, and a lookup skips it.
+    """
+    schema = rows.schema
     paths = _leaf_paths(schema)
-    dictionary = [p for p in paths if p in _DICTIONARY_COLUMNS]
-    statistics = [p for p in paths if p not in _NO_STATISTICS and "." not in p]
+    steps = "actor" in schema.names
+    repeated = _REPEATED_IN_STEPS if steps else set()
+    dictionary = [p for p in paths if p in _DICTIONARY_COLUMNS | repeated]
+    counted = [
+        f.name for f in schema if _is_counted(f.type) and f.name not in {*dictionary, "revision"}
+    ]
+    plain = {*counted, "revision", *(f.name for f in schema if pa.types.is_boolean(f.type))}
+    plain |= (_SHORT_WORDS | repeated) & set(schema.names)
+    empty = {n for n in schema.names if rows.column(n).null_count == len(rows)}
+    statistics = [
+        p
+        for p in paths
+        if p.split(".", 1)[0] in empty or (p not in _NO_STATISTICS and "." not in p)
+    ]
     return {
-        "compression": "zstd",
-        "compression_level": 1,
+        "compression": {p: "NONE" if p in plain else "ZSTD" for p in paths},
+        "compression_level": {p: 1 for p in paths if p not in plain},
         "use_dictionary": dictionary,
+        "column_encoding": dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
+        "data_page_size": PAGE_BYTES,
         "max_rows_per_page": PAGE_ROWS,
-        "write_batch_size": PAGE_ROWS,
+        "write_batch_size": _ROWS_A_LOOK,
         "write_page_index": True,
         "write_statistics": statistics,
         "write_page_checksum": True,
@@ -164,8 +216,14 @@ def parquet_options(schema: pa.Schema) -> dict[str, object]:
     }
 
 
+def _is_counted(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_timestamp(type_))
+
+
 def _leaf_paths(schema: pa.Schema) -> list[str]:
     def walk(name: str, type_: pa.DataType) -> list[str]:
+        if pa.types.is_map(type_):
+            return [f"{name}.key_value.key", *walk(f"{name}.key_value.value", type_.item_type)]
         if pa.types.is_list(type_):
             return walk(f"{name}.list.element", type_.value_type)
         if pa.types.is_struct(type_):

@@ -6,10 +6,12 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,11 +19,14 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
 from trajstore.errors import WriteError
-from trajstore.store.layout import ROW_GROUP_ROWS, Location, parquet_options
+from trajstore.store.layout import FLAT, ROW_GROUP_ROWS, Location, parquet_options
 
 _STATISTICS = ("trajectory_id", "label_id")
 _ENCODERS = 2
+_SYNCERS = 4
 _SPLIT_BYTES = 24 << 20
+_THREAD_BYTES = 1 << 20
+_BUFFER_BYTES = 64 << 10
 
 
 def write_parts(
@@ -30,37 +35,44 @@ def write_parts(
     *,
     durable: bool,
     data_change: bool = True,
+    rooted: set[Path] | None = None,
 ) -> list[AddAction]:
     """Write one Parquet file a table and describe each for the Delta log.
+
+    Large tables are encoded by threads while ``tables`` makes the next one, so whatever makes them
+    should be lazy.
 
     Args:
         location: the Delta table.
         tables: (value of the partition column ``record``, rows); None without partitions.
         durable: fsync files and folders before returning (local stores).
         data_change: False for files that only rearrange rows.
+        rooted: folders whose own place in the table's folder is known to be durable; grows.
 
     Raises:
         WriteError: a file could not be written (disk full, read-only); nothing is left behind.
     """
-    jobs = [(record, part) for record, rows in tables for part in _pieces(rows) if part.num_rows]
-    names = [_name(record) for record, _ in jobs]
+    jobs: list[tuple[str | None, str, pa.Table, Future[int]]] = []
+    safe = durable and location.local is not None
     try:
         with ThreadPoolExecutor(_ENCODERS) as pool:
-            sizes = list(
-                pool.map(
-                    lambda job: _write(location, job[0], job[1][1], durable=durable),
-                    zip(names, jobs, strict=True),
-                )
-            )
+            for record, part, large in _pieces(tables):
+                name = _name(record)
+                run = pool.submit if large else _at_once
+                jobs.append((record, name, part, run(_write, location, name, part, large and safe)))
+        sizes = [job.result() for *_, job in jobs]
+        if safe and location.local is not None:
+            _sync_written(location.local, [name for _, name, *_ in jobs], rooted)
     except (OSError, pa.ArrowException) as error:
-        discard(location, names)
+        discard(location, (name for _, name, *_ in jobs))
         message = (
             f"Could not write to {location.uri}: {error}. Nothing of this batch is visible; free "
             "space or fix the permissions and append again."
         )
         raise WriteError(message, path=location.uri) from error
-    if durable and location.local is not None:
-        _sync_folders(location.local, names)
+    except BaseException:
+        discard(location, (name for _, name, *_ in jobs))
+        raise
     return [
         AddAction(
             path=name,
@@ -70,43 +82,78 @@ def write_parts(
             data_change=data_change,
             stats=_statistics(rows),
         )
-        for name, size, (record, rows) in zip(names, sizes, jobs, strict=True)
+        for (record, name, rows, _), size in zip(jobs, sizes, strict=True)
     ]
 
 
-def _pieces(rows: pa.Table) -> list[pa.Table]:
-    """A large table in two halves that are encoded at once; a run's steps stay together."""
-    if rows.nbytes < _SPLIT_BYTES or "trajectory_id" not in rows.column_names:
-        return [rows]
-    ids = rows.column("trajectory_id")
-    middle = pc.index(ids, ids[len(ids) // 2]).as_py()
-    return [rows.slice(0, middle), rows.slice(middle)]
+def _at_once(job: Callable[..., int], *given: Any) -> Future[int]:
+    """Like ``submit`` of a pool, without a thread: starting one takes longer than a small file."""
+    done: Future[int] = Future()
+    try:
+        done.set_result(job(*given))
+    except Exception as error:  # noqa: BLE001  raised by whoever asks for the result
+        done.set_exception(error)
+    return done
+
+
+def _pieces(
+    tables: Iterable[tuple[str | None, pa.Table]],
+) -> Iterator[tuple[str | None, pa.Table, bool]]:
+    """Tables that have rows, and whether a thread is worth its start.
+
+    Very large tables come in two halves that are encoded at once; a run's steps stay together.
+    """
+    for record, rows in tables:
+        size = rows.nbytes if rows.num_rows else 0
+        if size >= _SPLIT_BYTES and "trajectory_id" in rows.column_names:
+            ids = rows.column("trajectory_id")
+            middle = pc.index(ids, ids[len(ids) // 2]).as_py()
+            halves = (rows.slice(0, middle), rows.slice(middle))
+            yield from ((record, half, True) for half in halves if half.num_rows)
+        elif rows.num_rows:
+            yield record, rows, size >= _THREAD_BYTES
 
 
 def _name(record: str | None) -> str:
-    file = f"part-{uuid.uuid4()}.parquet"
+    kind = FLAT if record == "step" else "part-"
+    file = f"{kind}{uuid.uuid4()}.parquet"
     return file if record is None else f"record={record}/{file}"
 
 
-def _write(location: Location, name: str, rows: pa.Table, *, durable: bool) -> int:
-    options = parquet_options(rows.schema)
+def _write(location: Location, name: str, rows: pa.Table, durable: bool, /) -> int:  # noqa: FBT001
+    options = parquet_options(rows)
     if location.local is None:
         with location.filesystem().open_output_stream(name) as stream:
             pq.write_table(rows, stream, row_group_size=ROW_GROUP_ROWS, **options)
             return int(stream.tell())
     path = location.local / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        pq.write_table(rows, file, row_group_size=ROW_GROUP_ROWS, **options)
-        file.flush()
+    # Native streams: a Python file would take the GIL for every page.
+    with pa.OSFile(str(path), "wb") as file, pa.BufferedOutputStream(file, _BUFFER_BYTES) as stream:
+        pq.write_table(rows, stream, row_group_size=ROW_GROUP_ROWS, **options)
+        stream.flush()
         if durable:
             os.fsync(file.fileno())
-        return file.tell()
+        return int(stream.tell())
 
 
-def _sync_folders(root: Path, names: list[str]) -> None:
-    for folder in {(root / name).parent for name in names} | {root, root.parent}:
-        sync(folder)
+def _sync_written(root: Path, names: Sequence[str], rooted: set[Path] | None) -> None:
+    """Fsync files, their folders, and those above where a folder may be new in them.
+
+    All at once, as the disk then flushes once or twice for all of them.
+    """
+    files = [root / name for name in names]
+    folders = {file.parent for file in files}
+    above = set() if rooted is not None and folders <= rooted else {root, root.parent}
+    for _ in _syncers(os.getpid()).map(sync, [*files, *sorted(folders | above)]):
+        pass
+    if rooted is not None:
+        rooted |= folders
+
+
+@cache
+def _syncers(process: int) -> ThreadPoolExecutor:  # noqa: ARG001  a fork has no threads, so needs its own
+    return ThreadPoolExecutor(_SYNCERS, thread_name_prefix="trajstore-fsync")
 
 
 def sync(path: Path) -> None:

@@ -11,25 +11,23 @@ from typing import Literal, Protocol
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
-from deltalake import QueryBuilder
-from deltalake.exceptions import DeltaError
 
 from trajstore.errors import QueryError, SnapshotError
-from trajstore.schema import STEP_SCHEMA, TRAJECTORY_SCHEMA, Trajectory, trajectories_from_arrow
+from trajstore.schema import Trajectory
 from trajstore.store import views
 from trajstore.store.connection import internal_connection, quoted
 from trajstore.store.guard import check_query
 from trajstore.store.interrupting import interruptible
 from trajstore.store.layout import Location
-from trajstore.store.rows import sorted_rows
-from trajstore.store.snapshot import DataFile, Snapshot
+from trajstore.store.lookup import Lookup
+from trajstore.store.snapshot import Snapshot
 
 Outcome = Literal["effective", "source"]
 """Whose word on success and reward a read gives."""
 
 _IDS_A_READ = 256
 _ROWS_A_BATCH = 100_000
+_QUERIES_REMEMBERED = 256
 
 
 class Condition(Protocol):
@@ -55,19 +53,21 @@ class Reader:
 
         Args:
             snapshot: the files.
-            side: rows of skills, reflections and workflows.
+            side: rows of the tables of memory, by name.
             evaluators: evaluator names, the best first; the unnamed rank behind them, all alike.
             hidden: revisions deleted since this snapshot; they are hidden in it too.
             memory_limit: DuckDB's, such as ``"4GB"``.
         """
         self.snapshot = snapshot
-        self._side = side
+        self.side = side
+        """Rows of the tables of memory, by name."""
         self._evaluators = list(evaluators)
         dead = snapshot.dead
         if hidden is not None and len(hidden):
             dead = pa.concat_arrays([dead, hidden])
         self._dead = dead
         self._memory_limit = memory_limit
+        self._checked: set[str] = set()
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
 
@@ -99,10 +99,9 @@ class Reader:
             connection.executemany(
                 "INSERT INTO _evaluators VALUES (?, ?)", [[name, at] for at, name in places]
             )
-        narrow = ("tool_names", "tool_errors", "tool_results")
         statements = {
-            "_steps": views.records(views.STEPS, paths["step"], dead=dead, extra=narrow),
-            "steps": f"SELECT {', '.join(STEP_SCHEMA.names)} FROM _steps",
+            "_steps": views.stored_steps(self.snapshot, dead=dead),
+            "steps": views.STEPS,
             "labels": views.records(views.LABELS, paths["label"], dead=dead),
             "_outcomes": views.OUTCOMES,
             "trajectories": views.trajectories(
@@ -114,10 +113,13 @@ class Reader:
         }
         for name, query in statements.items():
             connection.execute(f"CREATE VIEW {name} AS {query}")
-        for name, rows in self._side.items():
+        for name, rows in self.side.items():
+            table = f"_{name}" if name in views.COUNTED else name
             connection.register(f"_{name}_rows", rows)
-            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _{name}_rows")
+            connection.execute(f"CREATE TABLE {table} AS SELECT * FROM _{name}_rows")
             connection.unregister(f"_{name}_rows")
+        for name, query in views.COUNTED.items():
+            connection.execute(f"CREATE VIEW {name} AS {query}")
         connection.unregister("_dead_rows")
         _lock_down(connection, [p for listed in paths.values() for p in listed])
         return connection
@@ -132,9 +134,16 @@ class Reader:
             QueryError: it is not a SELECT over the views, or DuckDB refuses it.
         """
         cursor = self.cursor()
-        check_query(cursor, query)
+        self._check(cursor, query)
         with _reported(self.snapshot):
             return cursor.sql(query)
+
+    def _check(self, cursor: duckdb.DuckDBPyConnection, query: str) -> None:
+        """Check a query, and remember some that passed: a dashboard asks the same again."""
+        if query not in self._checked:
+            check_query(cursor, query)
+            if len(self._checked) < _QUERIES_REMEMBERED:
+                self._checked.add(query)
 
     def query(self, query: str, *, timeout_s: float | None = None) -> pa.RecordBatchReader:
         """Run one SELECT over the views and stream its rows.
@@ -147,7 +156,7 @@ class Reader:
             QueryError: not allowed, failed, or out of time.
         """
         cursor = self.cursor()
-        check_query(cursor, query)
+        self._check(cursor, query)
         timer = threading.Timer(timeout_s, cursor.interrupt) if timeout_s else None
         if timer is not None:
             timer.daemon = True
@@ -217,8 +226,8 @@ class Reader:
             outcome: ``effective`` gives success and reward as the view ``trajectories`` does, with
                 labels counted; ``source`` as the run's own source gave them.
         """
-        trajectories, steps = self.tables(ids)
-        found = {t.trajectory_id: t for t in trajectories_from_arrow(trajectories, steps)}
+        with _reported(self.snapshot):
+            found = {t.trajectory_id: t for t in self._lookup.values(ids)}
         if outcome == "effective" and found and self.snapshot.of_record("label"):
             self._judge(found)
         return [found[i] for i in ids if i in found]
@@ -236,43 +245,29 @@ class Reader:
 
     def tables(self, ids: Sequence[str]) -> tuple[pa.Table, pa.Table]:
         """The rows of trajectories and of their steps, ordered by id and step, for those ids."""
-        rows = self._by_id("trajectory", TRAJECTORY_SCHEMA, ids)
-        steps = self._by_id("step", STEP_SCHEMA, ids)
-        return rows, steps
-
-    def _by_id(self, record: str, schema: pa.Schema, ids: Sequence[str]) -> pa.Table:
-        """Whole rows by id through DataFusion, which skips pages of nested columns too."""
-        if not ids or not any(_holds_any(f, ids) for f in self.snapshot.of_record(record)):
-            return schema.empty_table()
-        names = ", ".join(f'"{n}"' for n in ("revision", *schema.names))
-        wanted = ", ".join(quoted(i) for i in ids)
-        query = (
-            f"SELECT {names} FROM stored WHERE record = '{record}' AND trajectory_id IN ({wanted})"
-        )
         with _reported(self.snapshot):
-            found = pa.table(self._whole_rows.execute(query))
-        rows = found.select(schema.names).cast(schema)
-        if len(self._dead):
-            dead = pc.is_in(found.column("revision"), value_set=self._dead)
-            rows = rows.filter(pc.invert(dead))
-        return sorted_rows(rows, [n for n in ("trajectory_id", "step_index") if n in schema.names])
+            return self._lookup.trajectories(ids), self._lookup.steps(ids)
 
     @cached_property
-    def _whole_rows(self) -> QueryBuilder:
-        return QueryBuilder().register("stored", self.snapshot.table)
+    def _lookup(self) -> Lookup:
+        return Lookup(self.snapshot, self._dead)
 
     def blobs(self) -> list[str]:
         """SHA-256 of every blob that a step of this snapshot names."""
-        rows = self.query(
-            """
-            SELECT DISTINCT unnest(regexp_extract_all(content, 'blob:sha256:([0-9a-f]{64})', 1))
-            FROM (SELECT content FROM steps WHERE content IS NOT NULL
-                  UNION ALL
-                  SELECT o.content FROM (SELECT unnest(observations) AS o FROM steps)
-                  WHERE o.content IS NOT NULL)"""
-        ).read_all()
+        with _reported(self.snapshot):
+            rows = self.cursor().sql(views.BLOBS).to_arrow_table()
         names: list[str] = rows.column(0).to_pylist()
         return names
+
+    def revisions(self) -> pa.Table:
+        """``trajectory_id`` and ``revision`` of every trajectory, ordered by id.
+
+        A revision is a random number that one version of a run has; a longer version has another.
+        """
+        columns = pa.schema([("trajectory_id", pa.string()), ("revision", pa.int64())])
+        rows = views.records(columns, self._paths("trajectory"), dead=len(self._dead) > 0)
+        with _reported(self.snapshot):
+            return self.cursor().sql(f"{rows} ORDER BY trajectory_id").to_arrow_table()
 
     def ids(self, where: str | Condition | None = None) -> Iterator[list[str]]:
         """Ids of trajectories that fit a condition, in ascending order, in lists of up to 256."""
@@ -295,12 +290,6 @@ class Reader:
             yield from self.get_many(ids)
 
 
-def _holds_any(file: DataFile, ids: Sequence[str]) -> bool:
-    if file.low is None or file.high is None:
-        return True
-    return any(file.low <= i <= file.high for i in ids)
-
-
 def _lock_down(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> None:
     listed = ", ".join(quoted(p) for p in paths)
     connection.execute(f"SET allowed_paths=[{listed}]")
@@ -316,7 +305,7 @@ def _reported(snapshot: Snapshot, timeout_s: float | None = None) -> Iterator[No
     except duckdb.InterruptException as error:
         message = f"The query took longer than {timeout_s} s and was stopped."
         raise QueryError(message) from error
-    except (duckdb.Error, DeltaError, FileNotFoundError) as error:
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
         if isinstance(error, duckdb.Error) and not _is_about_a_file(error):
             message = f"The query failed: {error}"
             raise QueryError(message) from error

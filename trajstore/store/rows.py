@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajstore.store.flat import flatten
 from trajstore.store.layout import STORED_SCHEMAS
 
 
@@ -24,18 +25,25 @@ def stored(record: str, rows: pa.Table, revisions: pa.Array) -> pa.Table:
     schema = STORED_SCHEMAS[record]
     columns = {n: rows.column(n) for n in rows.column_names} | {"revision": revisions}
     if record == "step":
-        calls = _narrow(rows.column("tool_calls").combine_chunks(), ["call_id", "name"])
-        results = _narrow(rows.column("observations").combine_chunks(), ["call_id", "is_error"])
+        columns |= flatten(
+            _from_start(rows.column("tool_calls").combine_chunks()),
+            _from_start(rows.column("observations").combine_chunks()),
+        )
+        calls = _narrow(columns["tool_calls"], ["call_id", "name"])
+        results = _narrow(columns["observations"], ["call_id", "is_error"])
         columns["tool_names"] = _names(calls)
         columns["tool_results"] = _places(calls, results)
         columns["tool_errors"] = _errors(results, columns["tool_results"])
     return pa.table([columns[n] for n in schema.names], schema=schema)
 
 
+def _from_start(lists: pa.ListArray) -> pa.ListArray:
+    return pa.concat_arrays([lists]) if lists.offset else lists
+
+
 def _narrow(lists: pa.ListArray, names: list[str]) -> pa.ListArray:
     """The same lists with only some fields of their structs; no text is copied."""
-    if lists.offset:
-        lists = pa.concat_arrays([lists])
+    lists = _from_start(lists)
     fields = [pc.struct_field(lists.values, n) for n in names]
     structs = pa.StructArray.from_arrays(fields, names=names)
     return pa.ListArray.from_arrays(lists.offsets, structs, mask=pc.is_null(lists))

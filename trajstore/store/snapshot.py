@@ -15,7 +15,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from trajstore.errors import SnapshotError, StoreError, StoreFormatError, StoreNotFoundError
 from trajstore.schema import check_version
-from trajstore.store.layout import Location
+from trajstore.store.layout import FLAT, Location
 
 _HONOURED = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 DELETED = "deleted"
@@ -38,6 +38,11 @@ class DataFile:
     """Smallest trajectory_id in it."""
     high: str | None
     """Largest trajectory_id in it."""
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether a file of steps has the flat columns, which format version 1 has not."""
+        return self.path.rsplit("/", 1)[-1].startswith(FLAT)
 
 
 class Snapshot:
@@ -111,12 +116,12 @@ class Snapshot:
 
 
 def read_files(location: Location, files: Iterable[DataFile], columns: list[str]) -> pa.Table:
-    """The rows of files, whole, with only the named columns."""
+    """The rows of files, whole, with only the named columns, as far as a file has them."""
     filesystem = location.filesystem()
-    tables = [
-        pq.read_table(f.path, columns=columns, filesystem=filesystem, partitioning=None)
-        for f in files
-    ]
+    tables = []
+    for file in files:
+        with filesystem.open_input_file(file.path) as source:
+            tables.append(pq.ParquetFile(source).read(columns))
     if not tables:
         return pa.table(
             {c: pa.array([], pa.int64() if c == "revision" else pa.string()) for c in columns}

@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs as pafs
 
+from trajstore.schema import STEP_SCHEMA
+from trajstore.store import views
 from trajstore.store.commit import Action, abandon, commit
-from trajstore.store.connection import internal_connection, quoted
+from trajstore.store.connection import internal_connection
 from trajstore.store.layout import STORED_SCHEMAS, Location
 from trajstore.store.parts import write_parts
-from trajstore.store.rows import sorted_rows, tombstones
+from trajstore.store.rows import sorted_rows, stored, tombstones
 from trajstore.store.snapshot import DELETED, DataFile, Snapshot, open_table, read_files
 
 TARGET_BYTES = 96 << 20
@@ -127,9 +129,18 @@ def _holds_dead(location: Location, file: DataFile, dead: pa.Array) -> bool:
 def _merged(location: Location, group: list[DataFile], dead: pa.Array) -> tuple[pa.Table, int]:
     record = group[0].record or ""
     schema = STORED_SCHEMAS[record]
-    rows = read_files(location, group, schema.names).cast(schema)
+    rows = pa.concat_tables([_present_form(location, f, schema) for f in group])
     alive = rows.filter(pc.invert(pc.is_in(rows.column("revision"), value_set=dead)))
     return sorted_rows(alive, _SORT_KEYS[record]), len(rows) - len(alive)
+
+
+def _present_form(location: Location, file: DataFile, schema: pa.Schema) -> pa.Table:
+    """The rows of a file in the stored schema; steps of format version 1 get flat columns."""
+    rows = read_files(location, [file], schema.names)
+    if file.record != "step" or file.is_flat:
+        return rows.select(schema.names).cast(schema)
+    steps = rows.select(STEP_SCHEMA.names).cast(STEP_SCHEMA)
+    return stored("step", steps, rows.column("revision").combine_chunks())
 
 
 def _spent_tombstones(snapshot: Snapshot, *, forget_deletes: bool) -> list[DataFile]:
@@ -279,25 +290,16 @@ def remove_unreferenced(
     return removed
 
 
-_BLOB_NAMES = "regexp_extract_all({}, 'blob:sha256:([0-9a-f]{{64}})', 1)"
-
-
 def blobs_of_deleted(snapshot: Snapshot) -> dict[str, datetime]:
     """Media that deleted runs name, and when the newest of those runs was deleted."""
     dead = snapshot.tombstones.filter(pc.equal(snapshot.tombstones.column("name"), DELETED))
-    paths = snapshot.paths(snapshot.of_record("step"))
-    if not paths:
-        return {}
     connection = internal_connection(snapshot.location)
     connection.register("gone", dead)
-    listed = ", ".join(quoted(p) for p in paths)
     rows = connection.sql(
         f"""
         SELECT name, max(created_at) AS at FROM (
-            SELECT created_at, unnest({_BLOB_NAMES.format("content")}
-                || flatten(list_transform(observations, lambda o: coalesce(
-                    {_BLOB_NAMES.format("o.content")}, [])))) AS name
-            FROM read_parquet([{listed}], hive_partitioning=false) JOIN gone USING (revision))
+            SELECT created_at, unnest({views.BLOB_NAMES}) AS name
+            FROM ({views.stored_steps(snapshot, dead=False)}) JOIN gone USING (revision))
         GROUP BY name"""
     ).to_arrow_table()
     return dict(zip(rows.column("name").to_pylist(), rows.column("at").to_pylist(), strict=True))

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
 from trajstore.schema import LABEL_SCHEMA, STEP_SCHEMA, TRAJECTORY_SCHEMA
 from trajstore.store.connection import quoted
+from trajstore.store.flat import (
+    ARGUMENTS_RAW_SQL,
+    CALLS_SQL,
+    FLAT_COLUMNS,
+    RESULT,
+    RESULT_ID_SQL,
+    RESULTS_SQL,
+)
+from trajstore.store.layout import STORED_SCHEMAS
+from trajstore.store.snapshot import Snapshot
+
+FLAT_NAMES = frozenset(f.name for f in FLAT_COLUMNS)
+"""Columns that a step file of format version 1 lacks."""
 
 VIEW_NAMES = (
     "trajectories",
@@ -19,6 +32,8 @@ VIEW_NAMES = (
     "skills",
     "reflections",
     "workflows",
+    "insights",
+    "uses",
 )
 """Views that user SQL may name."""
 
@@ -30,15 +45,23 @@ VIEW_MEANINGS = {
     "messages": "one row a message in order: role, content, and the tool call it answers",
     "labels": "one row an evaluator's word",
     "tasks": "one row a task: attempts, successes, unknown, rate, rewards, shortest success",
-    "skills": "the newest row of each skill version",
-    "reflections": "one row a reflection",
-    "workflows": "one row a workflow",
+    "skills": "the newest row of each skill version, with the runs that were given it and those "
+    "of them that succeeded",
+    "reflections": "one row a reflection, with the runs that were given it and how they ended",
+    "workflows": "one row a workflow, with the runs that were given it and how they ended",
+    "insights": "the newest version of each insight, with the runs that were given any version of "
+    "it and how they ended",
+    "uses": "one row an item of memory that a run was given",
 }
 """What each view shows, for the docs and ``trajstore info``."""
 
 
 def records(
-    schema: pa.Schema, paths: Sequence[str], *, dead: bool, extra: Sequence[str] = ()
+    schema: pa.Schema,
+    paths: Sequence[str],
+    *,
+    dead: bool,
+    missing: Collection[str] = (),
 ) -> str:
     """SELECT over the files of one record, dead revisions left out.
 
@@ -46,24 +69,31 @@ def records(
         schema: columns to show, in order.
         paths: full paths of the Parquet files; an empty relation of the right types where none.
         dead: whether the table ``_dead`` has to be looked at.
-        extra: further stored columns.
+        missing: columns that these files lack; they are null.
     """
+    absent = schema.names if not paths else missing
+    columns = ", ".join(
+        f"CAST(NULL AS {_sql_type(f.type)}) AS {f.name}" if f.name in absent else f'"{f.name}"'
+        for f in schema
+    )
     if not paths:
-        fields = [*schema, *(pa.field(n, _EXTRA_TYPES[n]) for n in extra)]
-        columns = ", ".join(f"CAST(NULL AS {_sql_type(f.type)}) AS {f.name}" for f in fields)
         return f"SELECT {columns} WHERE false"
     listed = ", ".join(quoted(p) for p in paths)
-    columns = ", ".join([*(f'"{n}"' for n in schema.names), *extra])
     query = f"SELECT {columns} FROM read_parquet([{listed}], hive_partitioning=false)"
     return f"{query} WHERE revision NOT IN (SELECT revision FROM _dead)" if dead else query
 
 
-_EXTRA_TYPES = {
-    "tool_names": pa.list_(pa.string()),
-    "tool_errors": pa.list_(pa.bool_()),
-    "tool_results": pa.list_(pa.int32()),
-    "revision": pa.int64(),
-}
+def stored_steps(snapshot: Snapshot, *, dead: bool) -> str:
+    """SELECT over the steps of a snapshot as they are stored, with files of format version 1."""
+    schema = STORED_SCHEMAS["step"]
+    files = snapshot.of_record("step")
+    flat = snapshot.paths(f for f in files if f.is_flat)
+    nested = snapshot.paths(f for f in files if not f.is_flat)
+    query = records(schema, flat, dead=dead)
+    if not nested:
+        return query
+    older = records(schema, nested, dead=dead, missing=FLAT_NAMES)
+    return f"{query} UNION ALL {older}" if flat else older
 
 
 def _sql_type(type_: pa.DataType) -> str:
@@ -117,27 +147,49 @@ OUTCOMES = """
 """The outcome label that counts: the best-ranked evaluator's, then the newest, then by id."""
 
 LABELS = LABEL_SCHEMA
-STEPS = STEP_SCHEMA
 
-TOOL_CALLS = """
+STEPS = f"""
+    SELECT {
+    ", ".join(
+        {
+            "tool_calls": f"{CALLS_SQL} AS tool_calls",
+            "observations": f"{RESULTS_SQL} AS observations",
+        }.get(name, name)
+        for name in STEP_SCHEMA.names
+    )
+} FROM _steps"""
+"""The ``steps`` view, over the stored steps."""
+
+TOOL_CALLS = f"""
+    SELECT trajectory_id, step_index, actor, CAST(0 AS BIGINT) AS call_index, tool_name AS name,
+        call_id, arguments, {ARGUMENTS_RAW_SQL} AS arguments_raw, observation, is_error, is_copied,
+        timestamp
+    FROM _steps WHERE tool_name IS NOT NULL
+    UNION ALL
     SELECT trajectory_id, step_index, actor, n - 1 AS call_index, tool_names[n] AS name,
         tool_calls[n].call_id AS call_id, tool_calls[n].arguments AS arguments,
         tool_calls[n].arguments_raw AS arguments_raw,
         observations[tool_results[n]].text AS observation, tool_errors[n] AS is_error,
         is_copied, timestamp
-    FROM (SELECT *, unnest(range(1, len(tool_names) + 1)) AS n FROM _steps)"""
-"""The ``tool_calls`` view; name and error flag come from narrow columns of their own."""
+    FROM (
+        SELECT *, unnest(range(1, len(tool_names) + 1)) AS n FROM _steps WHERE shape IS NULL)"""
+"""The ``tool_calls`` view: flat steps, then those with lists, whose names and flags lie apart."""
 
-MESSAGES = """
+MESSAGES = f"""
     SELECT trajectory_id, step_index, part_index, role, content, reasoning, tool_calls, call_id,
         is_error, is_copied
     FROM (
         SELECT trajectory_id, step_index, 0 AS part_index,
             CASE actor WHEN 'agent' THEN 'assistant' ELSE actor END AS role,
-            text AS content, reasoning, tool_calls, CAST(NULL AS VARCHAR) AS call_id,
-            CAST(NULL AS BOOLEAN) AS is_error, is_copied
-        FROM steps
-        WHERE actor <> 'environment' OR text IS NOT NULL OR len(observations) = 0
+            text AS content, reasoning, {CALLS_SQL} AS tool_calls,
+            CAST(NULL AS VARCHAR) AS call_id, CAST(NULL AS BOOLEAN) AS is_error, is_copied
+        FROM _steps
+        WHERE actor <> 'environment' OR text IS NOT NULL
+            OR coalesce(shape & {RESULT} = 0, len(observations) = 0)
+        UNION ALL
+        SELECT trajectory_id, step_index, 1 AS part_index, 'tool' AS role, observation AS content,
+            NULL AS reasoning, NULL AS tool_calls, {RESULT_ID_SQL} AS call_id, is_error, is_copied
+        FROM _steps WHERE shape & {RESULT} <> 0
         UNION ALL
         SELECT trajectory_id, step_index, part_index, 'tool' AS role, result.text AS content,
             NULL AS reasoning, NULL AS tool_calls, result.call_id AS call_id,
@@ -145,9 +197,22 @@ MESSAGES = """
         FROM (
             SELECT trajectory_id, step_index, is_copied, unnest(observations) AS result,
                 unnest(range(1, len(observations) + 1)) AS part_index
-            FROM steps))
+            FROM _steps WHERE shape IS NULL))
     ORDER BY trajectory_id, step_index, part_index"""
 """The ``messages`` view."""
+
+BLOB_NAMES = """
+    list_distinct(flatten([
+        regexp_extract_all(content, 'blob:sha256:([0-9a-f]{64})', 1),
+        regexp_extract_all(observation_content, 'blob:sha256:([0-9a-f]{64})', 1),
+        flatten(list_transform(observations, lambda o:
+            regexp_extract_all(o.content, 'blob:sha256:([0-9a-f]{64})', 1)))]))"""
+"""SHA-256 of the blobs that a stored step names."""
+
+BLOBS = f"""
+    SELECT DISTINCT unnest({BLOB_NAMES}) FROM _steps
+    WHERE content IS NOT NULL OR observation_content IS NOT NULL OR shape IS NULL"""
+"""SHA-256 of every blob that a step names."""
 
 TASKS = """
     SELECT task_id,
@@ -165,3 +230,50 @@ TASKS = """
     FROM trajectories
     GROUP BY task_id"""
 """The ``tasks`` view; ``shortest_success`` counts tool calls."""
+
+SKILLS = """
+    SELECT s.* REPLACE (
+            s.uses + coalesce(u.uses, 0) AS uses,
+            s.successes + coalesce(u.successes, 0) AS successes),
+        u.last_success_at
+    FROM _skills s LEFT JOIN (
+        SELECT item_id,
+            count(*) AS uses,
+            count(*) FILTER (success) AS successes,
+            max(coalesce(ended_at, given_at)) FILTER (success) AS last_success_at
+        FROM uses LEFT JOIN trajectories USING (trajectory_id)
+        WHERE kind = 'skill'
+        GROUP BY item_id) u ON u.item_id = s.skill_id"""
+"""The ``skills`` view: uses are counted from what is recorded, so a late outcome counts too."""
+
+
+def _with_uses(rows: str, key: str, kind: str, item: str) -> str:
+    return f"""
+    SELECT m.*,
+        coalesce(u.uses, 0) AS uses,
+        coalesce(u.successes, 0) AS successes,
+        coalesce(u.failures, 0) AS failures,
+        u.last_success_at
+    FROM ({rows}) m LEFT JOIN (
+        SELECT {item} AS item,
+            count(*) AS uses,
+            count(*) FILTER (success) AS successes,
+            count(*) FILTER (NOT success) AS failures,
+            max(coalesce(ended_at, given_at)) FILTER (success) AS last_success_at
+        FROM uses LEFT JOIN trajectories USING (trajectory_id)
+        WHERE kind = '{kind}'
+        GROUP BY item) u ON u.item = m.{key}"""
+
+
+COUNTED = {
+    "skills": SKILLS,
+    "reflections": _with_uses("FROM _reflections", "reflection_id", "reflection", "item_id"),
+    "workflows": _with_uses("FROM _workflows", "workflow_id", "workflow", "item_id"),
+    "insights": _with_uses(
+        "FROM _insights QUALIFY version = max(version) OVER (PARTITION BY insight_id)",
+        "insight_id",
+        "insight",
+        "split_part(item_id, '@', 1)",
+    ),
+}
+"""Views over a table of memory (its name behind ``_``) with what is recorded of its uses."""
