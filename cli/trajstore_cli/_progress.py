@@ -30,3 +30,23 @@ def import_progress(*, quiet: bool) -> Iterator[Callable[[Any, Any], None] | Non
             progress.update(task, description=f"{counts}   {name}")
 
         yield show
+
+
+@contextmanager
+def count_progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar that shows how many of how many are done; None where nobody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+
+        def show(done: int, of: int) -> None:
+            progress.update(task, completed=done, total=of)
+
+        yield show

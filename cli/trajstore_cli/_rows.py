@@ -63,7 +63,7 @@ def write_rows(rows: pa.RecordBatchReader, format: Format, output: Path | None) 
         if format is Format.PARQUET:
             return _write_parquet(names, rows, _binary_stdout())
         return _WRITERS[format](names, rows, _stdout(format))
-    with _in_place(output) as path:
+    with in_place(output) as path:
         if format is Format.PARQUET:
             return _write_parquet(names, rows, str(path))
         with path.open("w", encoding="utf-8", newline="\n") as file:
@@ -111,7 +111,7 @@ class _Counted:
 
 
 @contextmanager
-def _in_place(output: Path) -> Iterator[Path]:
+def in_place(output: Path) -> Iterator[Path]:
     """A temporary name beside the file, which takes its place at the end; devices as they are."""
     if output.exists() and not output.is_file():
         yield output

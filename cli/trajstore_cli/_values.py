@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
+
+import typer
 
 _ESCAPED = re.compile(
     "[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -70,3 +73,25 @@ def _is_utc(value: datetime) -> bool:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def settings(given: Iterable[str], *, hint: str) -> dict[str, Any]:
+    """``KEY=VALUE`` texts as a mapping; values are JSON where they parse as such, else text.
+
+    >>> settings(["n=2", "by=tokens", "least-runs=3"], hint="--set")
+    {'n': 2, 'by': 'tokens', 'least_runs': 3}
+
+    Args:
+        given: the texts.
+        hint: the option that they come from, for the message.
+    """
+    found: dict[str, Any] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"'{text}' is not KEY=VALUE", param_hint=hint)
+        try:
+            found[key.replace("-", "_")] = json.loads(value)
+        except ValueError:
+            found[key.replace("-", "_")] = value
+    return found

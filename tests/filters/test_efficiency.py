@@ -12,6 +12,7 @@ from tests.filters.frames import details, selected, summaries, why
 from trajstore.errors import SelectionError
 from trajstore.filters import Frame, stage
 from trajstore.filters.efficiency import COSTS, cost_sql, ranked, spl
+from trajstore.filters.rewards import spl as spl_reward
 
 
 def worked_example() -> Frame:
@@ -103,9 +104,21 @@ def test_a_success_of_unknown_cost_is_dropped_by_name() -> None:
     assert (selection.ids(), why(selection)) == (["a"], {"b": "unknown-cost"})
 
 
-def test_a_success_without_any_call_is_the_best_there_can_be() -> None:
-    frame = summaries({"success": True, "n_tool_calls": 0}, {"success": True, "n_tool_calls": 4})
-    assert ranked(frame.rows).column("efficiency").to_pylist() == [1.0, 0.0]
+def test_a_success_without_any_call_leaves_the_others_something() -> None:
+    """Calls count from 1: none is as good as one, and four are a quarter of that."""
+    frame = summaries(*({"success": True, "n_tool_calls": n} for n in (0, 1, 4)))
+    assert ranked(frame.rows).column("efficiency").to_pylist() == [1.0, 1.0, 0.25]
+
+
+def test_the_reward_spl_is_the_same_efficiency() -> None:
+    calls = (0, 3, 1, 7, 2, 0)
+    frame = summaries(*({"success": n != 3, "n_tool_calls": n} for n in calls))
+    assert ranked(frame.rows).column("efficiency").equals(spl_reward(frame.rows).column("value"))
+
+
+def test_costs_that_are_no_counts_count_from_0() -> None:
+    frame = summaries({"success": True, "cost_usd": 0.02}, {"success": True, "cost_usd": 0.04})
+    assert ranked(frame.rows, "cost").column("efficiency").to_pylist() == [1.0, 0.5]
 
 
 def test_an_oracle_length_counts_instead_of_the_cheapest_success() -> None:

@@ -8,8 +8,7 @@ import pytest
 from tests.filters.frames import bash, run, said, stored, summaries
 from trajstore.errors import SelectionError
 from trajstore.filters import Frame
-from trajstore.filters.embeddings import vectors_of
-from trajstore.filters.semantic import Embed
+from trajstore.filters.embeddings import Embed, vectors_of
 
 
 def lengths(texts: list[str]) -> list[list[float]]:

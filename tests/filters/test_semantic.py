@@ -12,7 +12,8 @@ from tests.filters.frames import details, selected, why
 from tests.filters.in_memory import did, frame_of, shuffled, wants
 from trajstore.errors import SelectionError
 from trajstore.filters import Frame, stage
-from trajstore.filters.semantic import SemanticDuplicates, embedded
+from trajstore.filters.embeddings import embedded
+from trajstore.filters.semantic import SemanticDuplicates
 
 pytest.importorskip("numpy")
 

@@ -22,7 +22,7 @@ from tests.filters.frames import (
 from trajstore import Step, Trajectory
 from trajstore.errors import SelectionError
 from trajstore.filters import stage
-from trajstore.filters.tools import masked_sql
+from trajstore.filters.sequences import masked
 from trajstore.schema import mask_volatile
 
 
@@ -174,7 +174,7 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
 )
 def test_sql_masks_what_the_schema_masks(text: str) -> None:
     expected = mask_volatile(text)
-    query = f"SELECT {masked_sql('$text')}"
+    query = f"SELECT {masked('$text')}"
     assert duckdb.execute(query, {"text": text}).fetchone() == (expected,)
 
 

@@ -31,6 +31,39 @@ def credited(made: Trajectory, subgoals: pa.Table, **options: Any) -> dict[int, 
     return {f["step_index"]: f["value"] for f in found}
 
 
+def goal_label(name: str, step: int | None, day: int = 1, *, reached: bool) -> Label:
+    at = datetime(2026, 1, day, tzinfo=UTC)
+    return Label(
+        trajectory_id="r",
+        name=name,
+        step_index=step,
+        success=reached,
+        evaluator="e",
+        created_at=at,
+    )
+
+
+def test_named_sub_goals_are_read_too_by_their_newest_word() -> None:
+    labels = [
+        goal_label("sub-goal/open", 3, reached=False),
+        goal_label("sub-goal/open", 4, 2, reached=True),
+        goal_label("subgoal", 5, reached=True),
+        goal_label("sub-goal/send", 5, reached=False),
+    ]
+    found = subgoal_marks(labels_to_arrow(labels)).to_pylist()
+    assert [(f["step_index"], f["reached"]) for f in found] == [(4, True), (5, False)]
+
+
+def test_a_sub_goal_that_was_open_at_the_end_is_blamed_to_the_end() -> None:
+    """Steps 2 to 7; the first sub-goal ends at 5, the other one never."""
+    labels = [
+        goal_label("sub-goal/a", 5, reached=True),
+        goal_label("sub-goal/b", None, reached=False),
+    ]
+    found = credited(failing(), subgoal_marks(labels_to_arrow(labels)))
+    assert found == pytest.approx({5: 0.2, 6: -0.1, 7: -0.1})
+
+
 def test_blame_falls_only_inside_the_first_failed_sub_goal() -> None:
     """Sub-goals end at 3 (reached), 5 (failed), 7 (failed): steps 4 and 5 share the blame."""
     found = credited(failing(), marks((3, True), (5, False), (7, False)))

@@ -21,10 +21,9 @@ from trajstore.errors import SelectionError
 from trajstore.filters.deny import same_task
 from trajstore.filters.goals import normalised, words
 from trajstore.filters.relations import relation
+from trajstore.filters.row_columns import NO_REASON
 from trajstore.filters.selection import Frame, NamedStage, StageResult
 from trajstore.filters.sequences import goals
-
-_NO_REASON = pa.scalar(None, pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,7 @@ def _overlaps(goal: pa.ChunkedArray, held_out: list[str], ngram: int, overlap: f
     place = pc.index_in(clean, value_set=distinct)
     shared = found.take(pc.index_in(place, value_set=found.column("place")).combine_chunks())
     same = pc.is_in(clean, value_set=held)
-    reasons = pc.if_else(pc.is_valid(shared["place"]), "held-out-goal-overlap", _NO_REASON)
+    reasons = pc.if_else(pc.is_valid(shared["place"]), "held-out-goal-overlap", NO_REASON)
     return pa.table(
         {
             "reason": pc.if_else(same, "held-out-goal", reasons),

@@ -23,17 +23,15 @@ from trajstore.filters.draws import draws
 from trajstore.filters.profiles import PASS_THRESHOLD, Passed, check_threshold, profile
 from trajstore.filters.quotas import apportioned
 from trajstore.filters.relations import relation
-from trajstore.filters.row_columns import column_named, with_column
+from trajstore.filters.row_columns import NO_REASON, column_named, with_column
 from trajstore.filters.selection import Frame, NamedStage, StageResult
-
-_NO_REASON = pa.scalar(None, pa.string())
 
 
 def _no_rate(tasks: pa.Table) -> pa.ChunkedArray:
     """Why a task has no pass rate, null where it has one."""
     expired = pc.greater(tasks.column("expired"), 0)
     missing = pc.if_else(expired, "expired-profile", "unknown-pass-rate")
-    return pc.if_else(pc.is_null(tasks.column("rate")), missing, _NO_REASON)
+    return pc.if_else(pc.is_null(tasks.column("rate")), missing, NO_REASON)
 
 
 def _by_task(rows: pa.Table, tasks: pa.Table, reasons: pa.ChunkedArray) -> StageResult:
@@ -90,7 +88,7 @@ class PassRate(NamedStage):
         rate = tasks.column("rate")
         high = pc.if_else(pc.equal(rate, 1.0), "all-pass", "pass-rate-too-high")
         low = pc.if_else(pc.equal(rate, 0.0), "all-fail", "pass-rate-too-low")
-        reasons = pc.if_else(pc.less_equal(rate, self.above), low, _NO_REASON)
+        reasons = pc.if_else(pc.less_equal(rate, self.above), low, NO_REASON)
         reasons = pc.if_else(pc.greater_equal(rate, self.below), high, reasons)
         place = pc.index_in(frame.rows.column("task_id"), value_set=tasks.column("task_id"))
         rows = with_column(frame.rows, "pass_rate", rate.take(place))
@@ -165,7 +163,7 @@ class Curriculum(NamedStage):
         reasons = pc.coalesce(_no_rate(tasks), self._no_place(tasks))
         drawn = self._drawn(tasks.filter(pc.is_null(reasons)))
         place = pc.index_in(tasks.column("task_id"), value_set=drawn.column("task_id"))
-        outside = pc.if_else(drawn.column("kept").take(place), _NO_REASON, "not-in-curriculum")
+        outside = pc.if_else(drawn.column("kept").take(place), NO_REASON, "not-in-curriculum")
         at = pc.index_in(frame.rows.column("task_id"), value_set=tasks.column("task_id"))
         rows = with_column(frame.rows, "pass_rate", tasks.column("smoothed").take(at))
         rows = with_column(rows, "level", tasks.column("level").take(at))
@@ -213,7 +211,7 @@ class Curriculum(NamedStage):
         if self.shares is not None:
             named = pa.array(list(self.shares), pa.string())
             shared = pc.is_in(tasks.column("domain"), value_set=named)
-            reasons = pc.coalesce(reasons, pc.if_else(shared, _NO_REASON, "no-share"))
+            reasons = pc.coalesce(reasons, pc.if_else(shared, NO_REASON, "no-share"))
         return reasons
 
     def _drawn(self, tasks: pa.Table) -> pa.Table:

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajstore.errors import SelectionError
+from trajstore.filters.row_columns import NO_REASON
 from trajstore.filters.selection import Frame, NamedStage, StageResult
 
-_NO_REASON = pa.scalar(None, pa.string())
 _NAMED_IN_ERROR = 5
 
 
@@ -85,7 +85,7 @@ class HeldOutTasks(NamedStage):
     def apply(self, frame: Frame) -> StageResult:
         """Drop ``held-out-task``; the detail is the task."""
         tasks = frame.rows.column("task_id")
-        reasons = pc.if_else(same_task(tasks, self.tasks), "held-out-task", _NO_REASON)
+        reasons = pc.if_else(same_task(tasks, self.tasks), "held-out-task", NO_REASON)
         return StageResult.split(frame.rows, reasons, tasks)
 
 

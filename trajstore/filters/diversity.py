@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from trajstore.errors import SelectionError
 from trajstore.filters.cosine import unit_vectors
 from trajstore.filters.dpp import dpp, quality_of
-from trajstore.filters.embeddings import Text, vectors_of
+from trajstore.filters.embeddings import Embed, Text, embedder_name, vectors_of
 from trajstore.filters.facility_location import facility_location
 from trajstore.filters.k_center import k_center
 from trajstore.filters.kernels import Cosine, Kernel, Mixed
@@ -20,9 +20,8 @@ from trajstore.filters.kmeans_quota import kmeans_quota
 from trajstore.filters.mmr import mmr
 from trajstore.filters.outcome import UNKNOWN_OUTCOME
 from trajstore.filters.picks import Picks
-from trajstore.filters.row_columns import numbers_named, with_column
+from trajstore.filters.row_columns import NO_REASON, numbers_named, with_column
 from trajstore.filters.selection import Frame, NamedStage, StageResult
-from trajstore.filters.semantic import Embed, embedder_name
 from trajstore.filters.sequence_kernels import Bigrams, Edits
 from trajstore.filters.shingles import arrays
 from trajstore.filters.strategies import Words, strategies
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from trajstore.filters.kernels import Floats
     from trajstore.filters.shingles import Doubles, Ints
 
-_NO_REASON = pa.scalar(None, pa.string())
 _MOST_EDITS = 2000
 _BLOCK = 8192
 
@@ -132,7 +130,7 @@ class Diverse(NamedStage):
         return _result(frame.rows, order, reasons, pick, near, like)
 
     def _unfit(self, rows: pa.Table, there: Any) -> pa.Array:
-        reasons = pc.if_else(pa.array(there), _NO_REASON, "no-embedding")
+        reasons = pc.if_else(pa.array(there), NO_REASON, "no-embedding")
         if self.method == "k-center":
             success = rows.column("success").combine_chunks()
             failed = pc.if_else(success, reasons, "failure")
@@ -282,8 +280,8 @@ def _result(
     likeness = pa.array(np.char.mod("%.3f", like))
     details = pc.binary_join_element_wise(likeness, "like", ids.take(found), " ")
     known = pc.is_valid(reasons)
-    reasons = pc.if_else(known, reasons, pc.if_else(kept, _NO_REASON, "less-diverse"))
-    details = pc.if_else(pc.or_(known, kept), _NO_REASON, details)
+    reasons = pc.if_else(known, reasons, pc.if_else(kept, NO_REASON, "less-diverse"))
+    details = pc.if_else(pc.or_(known, kept), NO_REASON, details)
     back = pc.sort_indices(order)
     picks = pc.if_else(pa.array(pick > 0), pa.array(pick), pa.scalar(None, pa.int32()))
     table = with_column(rows, "pick", picks.take(back))

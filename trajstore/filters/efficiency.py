@@ -3,6 +3,8 @@
 Success weighted by path length (Anderson et al. 2018, arXiv 1807.06757): a success scores
 ``L* / max(L, L*)``, where ``L`` is its cost and ``L*`` the cost of the cheapest success at the
 task; a failure scores 0. So a short failure is never efficient. What is unknown stays unknown.
+Counts (steps, tool calls) count from 1, other costs from 0, where two runs that cost nothing are
+equally efficient.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import pyarrow.compute as pc
 from trajstore.errors import SelectionError
 from trajstore.filters.outcome import UNKNOWN_OUTCOME
 from trajstore.filters.relations import numbered, relation
-from trajstore.filters.row_columns import column_named, with_column
+from trajstore.filters.row_columns import NO_REASON, column_named, with_column
 from trajstore.filters.selection import Frame, NamedStage, StageResult
 
 Cost = Literal["steps", "tool-calls", "tokens", "cost", "seconds", "weighted"]
@@ -33,6 +35,9 @@ COSTS: dict[str, str] = {
 }
 """Name of a cost -> SQL over the summary columns."""
 
+COUNTED = ("steps", "tool-calls")
+"""Costs that are counts; in an efficiency they count from 1, as in the reward ``spl``."""
+
 _UNITS = {"tokens": 1000}
 PRICED_COLUMNS = (
     "trajectory_id",
@@ -47,7 +52,6 @@ PRICED_COLUMNS = (
     "duration_s",
 )
 """Summary columns that a rank needs."""
-_NO_REASON = pa.scalar(None, pa.string())
 
 
 def cost_sql(cost: str, weights: Mapping[str, float] | None = None) -> str:
@@ -112,6 +116,8 @@ def ranked(
         1; null where the outcome, or the cost of a success, is unknown) and ``rank`` (int32, 1 is
         the best run by :data:`RANK_ORDER`).
     """
+    # A success without any call must not make every other one worth nothing.
+    least = 1 if cost in COUNTED else 0
     given = "NULL" if shortest is None else "shortest"
     price = cost_sql(cost, weights)
     part = "PARTITION BY task_id" if per == "task" else ""
@@ -119,8 +125,8 @@ def ranked(
         SELECT cost,
             CASE WHEN success IS NULL OR success AND cost IS NULL THEN NULL
                 WHEN NOT success THEN 0.0
-                WHEN greatest(cost, best) = 0 THEN 1.0
-                ELSE best / greatest(cost, best) END AS efficiency,
+                WHEN greatest(cost, best, {least}) = 0 THEN 1.0
+                ELSE greatest(best, {least}) / greatest(cost, best, {least}) END AS efficiency,
             CAST(row_number() OVER ({part} ORDER BY {RANK_ORDER}) AS INTEGER) AS rank
         FROM (SELECT *, coalesce(CAST({given} AS DOUBLE),
                 min(cost) FILTER (success) OVER (PARTITION BY task_id)) AS best
@@ -200,12 +206,12 @@ class Efficient(NamedStage):
         """Drop ``inefficient``, ``failure``, ``unknown-outcome`` and ``unknown-cost``."""
         rows = ranked(frame.rows, self.cost, self.weights, shortest=self.shortest)
         success, efficiency = rows.column("success"), rows.column("efficiency")
-        low = pc.if_else(pc.less(efficiency, self.least), "inefficient", _NO_REASON)
+        low = pc.if_else(pc.less(efficiency, self.least), "inefficient", NO_REASON)
         reasons = pc.if_else(pc.is_null(efficiency), "unknown-cost", low)
         reasons = pc.if_else(success, reasons, "failure")
         reasons = pc.if_else(pc.is_null(success), UNKNOWN_OUTCOME, reasons)
         details = pc.cast(pc.round(efficiency, 4), pa.string())
-        return StageResult.split(rows, reasons, pc.if_else(success, details, _NO_REASON))
+        return StageResult.split(rows, reasons, pc.if_else(success, details, NO_REASON))
 
 
 STAGES = {s.name: s for s in (Rank, Efficient)}

@@ -13,9 +13,9 @@ from trajstore.errors import SelectionError
 from trajstore.filters.efficiency import COSTS, PRICED_COLUMNS, cost_sql
 from trajstore.filters.outcome import UNKNOWN_OUTCOME
 from trajstore.filters.relations import numbered, relation
+from trajstore.filters.row_columns import NO_REASON
 from trajstore.filters.selection import Frame, NamedStage, StageResult
 
-_NO_REASON = pa.scalar(None, pa.string())
 _DEFAULT = ("tool-calls", "tokens", "seconds")
 
 
@@ -111,7 +111,7 @@ class Pareto(NamedStage):
         rows = frame.rows
         leaders = pareto_front(rows, self.over)
         on = pc.equal(leaders, pa.arange(0, rows.num_rows))
-        reasons = pc.if_else(on, _NO_REASON, "dominated")
+        reasons = pc.if_else(on, NO_REASON, "dominated")
         reasons = pc.if_else(pc.is_null(leaders), "failure", reasons)
         reasons = pc.if_else(pc.is_null(rows.column("success")), UNKNOWN_OUTCOME, reasons)
         return StageResult.split(rows, reasons, rows.column("trajectory_id").take(leaders))

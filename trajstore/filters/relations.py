@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from trajstore.errors import SelectionError
+from trajstore.errors import QueryError, SelectionError
 
 
-def relation(query: str, /, *, tables: dict[str, pa.Table], **parameters: Any) -> pa.Table:
-    """Rows of one SELECT over the given tables; it can see nothing else.
+@cache
+def _database(process: int) -> duckdb.DuckDBPyConnection:
+    """One empty database a process, locked: opening one costs more than a query over a few runs.
+
+    A cursor sees only the tables that were registered with it.
+    """
+    del process
+    database = duckdb.connect(":memory:")
+    database.execute("SET GLOBAL TimeZone='UTC'")
+    database.execute("SET GLOBAL python_enable_replacements=false")
+    database.execute("SET GLOBAL enable_external_access=false")
+    database.execute("SET GLOBAL lock_configuration=true")
+    return database
+
+
+def relation(query: str, /, *, tables: Mapping[str, pa.Table], **parameters: Any) -> pa.Table:
+    """Rows of one SELECT over the given tables; it can see and do nothing else.
 
     Args:
         query: the SELECT; it should order its rows, as DuckDB keeps no order by itself.
@@ -21,17 +38,23 @@ def relation(query: str, /, *, tables: dict[str, pa.Table], **parameters: Any) -
 
     Raises:
         SelectionError: a value cannot be used, such as a regular expression that is none.
+        QueryError: it is not one SELECT, or DuckDB refuses it.
     """
-    with duckdb.connect(":memory:") as connection:
-        connection.execute("SET python_enable_replacements=false")
-        connection.execute("SET enable_external_access=false")
+    with _database(os.getpid()).cursor() as connection:
         for name, table in tables.items():
             connection.register(name, table)
         try:
+            statements = connection.extract_statements(query)
+            if [s.type for s in statements] != [duckdb.StatementType.SELECT]:
+                raise QueryError(f"One SELECT was expected, not: {query}")
             return connection.sql(query, params=parameters).to_arrow_table()
         except duckdb.InvalidInputException as error:
+            if not parameters:
+                raise QueryError(f"The query over the rows at hand failed: {error}") from error
             message = f"A parameter cannot be used: {error}. Parameters: {parameters}"
             raise SelectionError(message) from error
+        except duckdb.Error as error:
+            raise QueryError(f"The query over the rows at hand failed: {error}") from error
 
 
 def numbered(rows: pa.Table, *names: str) -> pa.Table:

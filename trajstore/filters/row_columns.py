@@ -7,6 +7,9 @@ import pyarrow.compute as pc
 
 from trajstore.errors import SelectionError
 
+NO_REASON = pa.nulls(1, pa.string())[0]
+"""The null text; ``pa.scalar(None)`` would load pandas where it is installed."""
+
 
 def column_named(rows: pa.Table, name: str) -> pa.ChunkedArray:
     """A column of the rows.

@@ -15,10 +15,8 @@ from trajstore.errors import SelectionError
 from trajstore.filters.draws import DIGEST, draws
 from trajstore.filters.quotas import Share, quotas
 from trajstore.filters.relations import numbered, relation
-from trajstore.filters.row_columns import column_named, numbers_named
+from trajstore.filters.row_columns import NO_REASON, column_named, numbers_named
 from trajstore.filters.selection import Frame, NamedStage, StageResult
-
-_NO_REASON = pa.scalar(None, pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class Sample(NamedStage):
         first = pc.sort_indices(table, sort_keys=order).slice(0, size)
         drawn = pc.is_in(pa.arange(0, rows.num_rows), value_set=first.cast(pa.int64()))
         kept = pc.and_(able, drawn)
-        reasons = pc.if_else(kept, _NO_REASON, pc.if_else(able, "not-sampled", "no-weight"))
+        reasons = pc.if_else(kept, NO_REASON, pc.if_else(able, "not-sampled", "no-weight"))
         return StageResult.split(rows, reasons)
 
 
@@ -90,7 +88,7 @@ class Balanced(NamedStage):
         if each < 0:
             raise SelectionError(f"The stage 'balanced' keeps 0 rows or more, not {each}.")
         kept, details = strata.take([each] * len(strata.counts), self.seed)
-        reasons = pc.if_else(kept, _NO_REASON, "over-balance")
+        reasons = pc.if_else(kept, NO_REASON, "over-balance")
         reasons = pc.if_else(unknown, f"unknown-{self.by}", reasons)
         return StageResult.split(rows, reasons, details)
 
@@ -128,7 +126,7 @@ class Stratified(NamedStage):
             column_named(frame.rows, name)
         strata = _Strata(frame.rows, self.by)
         kept, details = strata.take(quotas(strata.counts, self.n, self.share), self.seed)
-        reasons = pc.if_else(kept, _NO_REASON, "over-quota")
+        reasons = pc.if_else(kept, NO_REASON, "over-quota")
         return StageResult.split(frame.rows, reasons, details)
 
 

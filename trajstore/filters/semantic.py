@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from trajstore.errors import SelectionError
 from trajstore.filters.clusters import (
@@ -20,13 +18,8 @@ from trajstore.filters.clusters import (
 )
 from trajstore.filters.cosine import cosine_representatives, unit_vectors
 from trajstore.filters.duplicates import in_row_order
+from trajstore.filters.embeddings import Embed, Text, embedder_name, vectors_of
 from trajstore.filters.selection import Frame, NamedStage, StageResult
-from trajstore.filters.sequences import action_texts, goals
-
-Embed = Callable[[list[str]], Sequence[Sequence[float]]]
-"""Texts in, one vector of numbers for each out, all of one length."""
-
-_TEXTS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +37,7 @@ class SemanticDuplicates(NamedStage):
     """Least cosine, above 0 and up to 1, itself included; SemDeDup's eps is 1 minus it."""
     column: str = "embedding"
     """Column of the rows with the vectors; used where it is there."""
-    text: Literal["run", "goal"] = "run"
+    text: Text = "run"
     """What ``embed`` is given: goal and actions, or the goal alone."""
     within: Within = "task"
     """Which runs are compared: ``task``, ``goal`` or ``all``."""
@@ -91,7 +84,15 @@ class SemanticDuplicates(NamedStage):
 
     def _clusters(self, frame: Frame) -> Clusters:
         order = best_first(frame.rows)
-        vectors, there = unit_vectors(self._vectors(frame).take(order), self.column)
+        given = vectors_of(
+            frame,
+            stage=self.name,
+            column=self.column,
+            text=self.text,
+            embed=self.embed,
+            embedder=self.embedder,
+        )
+        vectors, there = unit_vectors(given.take(order), self.column)
         scope = scopes(frame, self.within, same_outcome=self.same_outcome).take(order)
         chosen, similarity = cosine_representatives(
             vectors,
@@ -102,25 +103,6 @@ class SemanticDuplicates(NamedStage):
         )
         return in_row_order(order, chosen, similarity)
 
-    def _vectors(self, frame: Frame) -> pa.Array | pa.ChunkedArray:
-        if self.column in frame.rows.column_names:
-            return frame.rows.column(self.column)
-        if self.embed is None:
-            made = f", made by '{self.embedder}'" if self.embedder else ""
-            message = (
-                f"The stage '{self.name}' finds no column '{self.column}' among the rows{made}. "
-                "Add one of vectors, or give embed=, a function from texts to vectors."
-            )
-            raise SelectionError(message)
-        texts = goals(frame)
-        if self.text == "run":
-            actions = action_texts(frame)
-            joined = pc.binary_join_element_wise(
-                pc.fill_null(texts, ""), pc.fill_null(actions, ""), "\n"
-            )
-            texts = pc.if_else(pc.is_null(actions), pa.scalar(None, pa.string()), joined)
-        return embedded(texts, self.embed)
-
 
 def check_cosine(threshold: float) -> None:
     """Check that a threshold is one.
@@ -130,41 +112,6 @@ def check_cosine(threshold: float) -> None:
     """
     if not 0.0 < threshold <= 1.0:
         raise SelectionError(f"A least cosine is above 0 and up to 1, not {threshold}.")
-
-
-def embedder_name(embed: Embed) -> str:
-    """What a function that embeds calls itself: its ``fingerprint``, else its name."""
-    for attribute in ("fingerprint", "__qualname__"):
-        name = getattr(embed, attribute, None)
-        if isinstance(name, str):
-            return name
-    return type(embed).__qualname__
-
-
-def embedded(texts: pa.Array | pa.ChunkedArray, embed: Embed) -> pa.Array:
-    """A vector for each text, null where it is null; equal texts are embedded once.
-
-    Args:
-        texts: strings.
-        embed: called with 256 texts at a time, in order of first appearance.
-
-    Raises:
-        SelectionError: it gave another number of vectors than it was given texts.
-    """
-    distinct = pc.unique(texts).drop_null()
-    found: list[pa.Array] = [pa.array([], pa.list_(pa.float32()))]
-    for start in range(0, len(distinct), _TEXTS_AT_ONCE):
-        part = [str(t) for t in distinct[start : start + _TEXTS_AT_ONCE]]
-        vectors = [list(v) for v in embed(part)]
-        if len(vectors) != len(part):
-            message = (
-                f"embed gave {len(vectors)} vectors for {len(part)} texts; it must give one each."
-            )
-            raise SelectionError(message)
-        found.append(pa.array(vectors, pa.list_(pa.float32())))
-    places = pc.index_in(texts, value_set=distinct)
-    whole = places.combine_chunks() if isinstance(places, pa.ChunkedArray) else places
-    return pa.concat_arrays(found).take(whole)
 
 
 STAGES = {SemanticDuplicates.name: SemanticDuplicates}

@@ -76,11 +76,13 @@ class ShingleSets:
         return len(self.offsets) - 1
 
     def take(self, places: Ints) -> ShingleSets:
-        """The sets at ``places``, in that order."""
+        """The sets at ``places``, in that order; it costs what they hold, not what all hold."""
         np = arrays()
-        sizes = self.sizes[places]
+        places = np.asarray(places)
+        starts = self.offsets[places]
+        sizes = self.offsets[places + 1] - starts
         offsets = np.concatenate(([0], np.cumsum(sizes)))
-        taken = self.codes[_runs(self.offsets[places], sizes)]
+        taken = self.elements[_runs(starts, sizes)] & ((1 << self.bits) - 1)
         owner = np.repeat(np.arange(len(places)), sizes)
         return ShingleSets(offsets, (owner << self.bits) | taken, self.hashes, self.bits)
 

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajstore.errors import SelectionError
+from trajstore.filters.embeddings import Embed, embedder_name
 from trajstore.filters.relations import relation
+from trajstore.filters.row_columns import NO_REASON
 from trajstore.filters.selection import Frame, NamedStage, StageResult
-from trajstore.filters.semantic import Embed, embedder_name
 from trajstore.filters.task_groups import (
     GoalLikeness,
     TaskKeys,
@@ -129,10 +130,10 @@ class Split(NamedStage):
         named = pa.array([self.split_of(str(g)) for g in groups], pa.string())
         split = named.take(pc.index_in(group, value_set=groups))
         held_out = self._near_held_out(keys, split)
-        reasons = pc.if_else(pc.is_valid(held_out), "near-duplicate-of-held-out", _NOTHING)
+        reasons = pc.if_else(pc.is_valid(held_out), "near-duplicate-of-held-out", NO_REASON)
         details = held_out
         if self.keep is not None:
-            _need_split(pc.if_else(pc.is_valid(held_out), _NOTHING, split), self.keep)
+            _need_split(pc.if_else(pc.is_valid(held_out), NO_REASON, split), self.keep)
             other = pc.and_(pc.is_null(reasons), pc.not_equal(split, self.keep))
             reasons = pc.if_else(other, "other-split", reasons)
             details = pc.if_else(other, split, details)
@@ -180,9 +181,6 @@ class Split(NamedStage):
             raise SelectionError(message)
 
 
-_NOTHING = pa.scalar(None, pa.string())
-
-
 def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
     kept = rows.drop_columns(name) if name in rows.column_names else rows
     return kept.append_column(name, values)
@@ -216,7 +214,7 @@ class OnlySplit(NamedStage):
         split = split_column(frame.rows)
         _need_split(split, self.split)
         mine = pc.fill_null(pc.equal(split, self.split), False)
-        return StageResult.split(frame.rows, pc.if_else(mine, _NOTHING, "other-split"), split)
+        return StageResult.split(frame.rows, pc.if_else(mine, NO_REASON, "other-split"), split)
 
 
 def split_column(rows: pa.Table) -> pa.ChunkedArray:

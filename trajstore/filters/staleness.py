@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajstore.errors import SelectionError
-from trajstore.filters.rows_sql import over_rows
+from trajstore.filters.relations import relation
+from trajstore.filters.row_columns import NO_REASON
 from trajstore.filters.selection import Frame, NamedStage, StageResult
 from trajstore.schema import now as present
 
-_NO_REASON = pa.scalar(None, pa.string())
 _TIME = pa.timestamp("us", tz="UTC")
 _TRAILING_NUMBER = r"(?P<number>\d{1,18})\D*$"
 
@@ -67,7 +67,7 @@ class Staleness(NamedStage):
             else self._numbers(pa.array([str(self.current)]))[0]
         )
         behind = pc.subtract(current, numbers)
-        stale = pc.if_else(pc.greater(behind, self.most), "stale-policy", _NO_REASON)
+        stale = pc.if_else(pc.greater(behind, self.most), "stale-policy", NO_REASON)
         reasons = pc.if_else(pc.is_null(numbers), "unknown-policy-version", stale)
         details = pc.binary_join_element_wise(
             versions, pc.cast(behind, pa.string()), "versions behind", " "
@@ -119,7 +119,7 @@ class Expiry(NamedStage):
             age = pc.subtract(now, born)
             limit = pa.scalar(timedelta(seconds=self.ttl_s), pa.duration("us"))
             over = pc.or_(over, pc.fill_null(pc.greater(age, limit), False))
-            reasons = pc.if_else(pc.is_null(born), "unknown-age", _NO_REASON)
+            reasons = pc.if_else(pc.is_null(born), "unknown-age", NO_REASON)
         return StageResult.split(rows, pc.if_else(over, "expired", reasons))
 
 
@@ -152,9 +152,9 @@ class EnvironmentVersion(NamedStage):
             table = pa.table([list(self.current), list(self.current.values())], ["name", "version"])
             place = pc.index_in(frame.rows.column("environment"), value_set=table.column("name"))
             wanted = table.column("version").take(place)
-        differs = pc.if_else(pc.not_equal(versions, wanted), "old-environment", _NO_REASON)
+        differs = pc.if_else(pc.not_equal(versions, wanted), "old-environment", NO_REASON)
         unknown = pc.if_else(pc.is_null(versions), "unknown-environment-version", differs)
-        reasons = pc.if_else(pc.is_null(wanted), _NO_REASON, unknown)
+        reasons = pc.if_else(pc.is_null(wanted), NO_REASON, unknown)
         return StageResult.split(frame.rows, reasons, versions)
 
 
@@ -181,7 +181,7 @@ class Superseded(NamedStage):
                         PARTITION BY task_id, environment_version, reward IS NULL
                         ORDER BY reward DESC
                         RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS best
-                FROM rows_at_hand WHERE success AND {self.cost} IS NOT NULL)
+                FROM runs WHERE success AND {self.cost} IS NOT NULL)
             WHERE best.cost < cost"""
         columns = [
             "trajectory_id",
@@ -191,11 +191,11 @@ class Superseded(NamedStage):
             "reward",
             self.cost,
         ]
-        found = over_rows(query, frame.rows.select(columns))
+        found = relation(query, tables={"runs": frame.rows.select(columns)})
         place = pc.index_in(
             frame.rows.column("trajectory_id"), value_set=found.column("trajectory_id")
         )
-        reasons = pc.if_else(pc.is_null(place), _NO_REASON, self.name)
+        reasons = pc.if_else(pc.is_null(place), NO_REASON, self.name)
         return StageResult.split(frame.rows, reasons, found.column("by_id").take(place))
 
 

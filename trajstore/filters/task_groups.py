@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajstore.filters.cosine import cosine_representatives, unit_vectors
+from trajstore.filters.embeddings import Embed, embedded
 from trajstore.filters.goals import normalised, words
 from trajstore.filters.minhash import choose_bands
 from trajstore.filters.selection import Frame
-from trajstore.filters.semantic import Embed, check_cosine, embedded
+from trajstore.filters.semantic import check_cosine
 from trajstore.filters.sequences import asked, goals, masked
 from trajstore.filters.shingles import ShingleSets, arrays, shingle_sets
 from trajstore.filters.similar import representatives, similar_pairs

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajstore.errors import SelectionError
+from trajstore.filters.row_columns import NO_REASON
 from trajstore.filters.selection import Frame, NamedStage, StageResult
+from trajstore.filters.sequences import masked
 from trajstore.filters.step_rows import OWN_CALLS, by_blocks
-
-_NO_REASON = pa.scalar(None, pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ToolErrors(NamedStage):
             bad = pc.or_(bad, pc.greater(pc.cast(failed, pa.float64()), allowed))
         return StageResult.split(
             frame.rows,
-            pc.if_else(bad, "too-many-failed-calls", _NO_REASON),
+            pc.if_else(bad, "too-many-failed-calls", NO_REASON),
             pc.binary_join_element_wise(
                 pc.cast(failed, pa.string()), pc.cast(calls, pa.string()), " of "
             ),
@@ -68,7 +68,7 @@ class FormatErrors(NamedStage):
     def apply(self, frame: Frame) -> StageResult:
         """Drop ``format-errors``."""
         count = frame.rows.column("n_format_errors")
-        reasons = pc.if_else(pc.greater(count, self.most), "format-errors", _NO_REASON)
+        reasons = pc.if_else(pc.greater(count, self.most), "format-errors", NO_REASON)
         return StageResult.split(frame.rows, reasons, pc.cast(count, pa.string()))
 
 
@@ -131,32 +131,17 @@ def _looped(
     ]
     loops = pa.concat_tables([_LOOPS.empty_table(), *found])
     place = pc.index_in(frame.rows.column("trajectory_id"), value_set=loops.column("trajectory_id"))
-    reasons = pc.if_else(pc.is_null(place), _NO_REASON, reason)
+    reasons = pc.if_else(pc.is_null(place), NO_REASON, reason)
     return StageResult.split(frame.rows, reasons, loops.column("detail").take(place))
 
 
 _LOOPS = pa.schema([("trajectory_id", pa.string()), ("detail", pa.string())])
 
-_MASKS = (
-    (r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "<uuid>"),
-    (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?", "<time>"),
-    (r"/(tmp|var/folders)/[\w.+-]+", "<tmp>"),
-    (r"\b0x[0-9a-fA-F]{6,16}\b", "<address>"),
-)
-"""The rules of :func:`trajstore.schema.mask_volatile` for DuckDB."""
-
-
-def masked_sql(text: str) -> str:
-    """SQL for ``text`` (an SQL expression) with its volatile values masked."""
-    for pattern, kind in _MASKS:
-        text = f"regexp_replace({text}, '{pattern}', '{kind}', 'g')"
-    return text
-
 
 def _calls_query(ids: str, *, same_result: bool) -> str:
     """Calls in order, and what a user says between them as a call that equals no other."""
-    arguments = masked_sql("coalesce(arguments, arguments_raw, '')")
-    result = f", {masked_sql('observation')}" if same_result else ""
+    arguments = masked("coalesce(arguments, arguments_raw, '')")
+    result = f", {masked('observation')}" if same_result else ""
     return (
         "SELECT trajectory_id, step_index, name, action FROM ("
         f"SELECT trajectory_id, step_index, call_index, name, hash(name, {arguments}{result}) "

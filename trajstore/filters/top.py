@@ -18,17 +18,16 @@ from trajstore.filters.draws import DIGEST
 from trajstore.filters.efficiency import Cost, cost_sql, ranked
 from trajstore.filters.outcome import UNKNOWN_OUTCOME
 from trajstore.filters.relations import numbered, relation
+from trajstore.filters.row_columns import NO_REASON
 from trajstore.filters.selection import Frame, NamedStage, StageResult
 from trajstore.filters.sequence_kernels import Bigrams
 from trajstore.filters.strategies import Words, strategies
-
-_NO_REASON = pa.scalar(None, pa.string())
 
 
 def _outcome_reasons(rows: pa.Table) -> pa.ChunkedArray:
     success = rows.column("success")
     return pc.if_else(
-        pc.is_null(success), UNKNOWN_OUTCOME, pc.if_else(success, _NO_REASON, "failure")
+        pc.is_null(success), UNKNOWN_OUTCOME, pc.if_else(success, NO_REASON, "failure")
     )
 
 
@@ -66,7 +65,7 @@ class TopN(NamedStage):
         """Drop ``not-in-top-n`` and, unless kept, ``failure`` and ``unknown-outcome``."""
         rows = ranked(frame.rows, self.cost, self.weights, per=self.per)
         rank = rows.column("rank")
-        reasons = pc.if_else(pc.greater(rank, self.n), "not-in-top-n", _NO_REASON)
+        reasons = pc.if_else(pc.greater(rank, self.n), "not-in-top-n", NO_REASON)
         if not self.failures:
             reasons = pc.coalesce(_outcome_reasons(rows), reasons)
         details = pc.binary_join_element_wise("rank", pc.cast(rank, pa.string()), " ")
@@ -111,7 +110,7 @@ class BestOfN(NamedStage):
         """
         rows = ranked(frame.rows, self.cost, self.weights)
         late = self._late(rows)
-        reasons = pc.if_else(late, "beyond-n-attempts", _NO_REASON)
+        reasons = pc.if_else(late, "beyond-n-attempts", NO_REASON)
         if not self.failures:
             reasons = pc.coalesce(reasons, _outcome_reasons(rows))
         chosen = self._chosen(Frame(rows, frame.steps), pc.is_null(reasons))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from trajstore.errors import SelectionError
 from trajstore.filters.expression import Expression
-from trajstore.filters.rows_sql import over_rows
+from trajstore.filters.relations import relation
 from trajstore.filters.selection import Frame, NamedStage, StageResult
 
 
@@ -66,7 +66,8 @@ class Keep(NamedStage):
             QueryError: the condition does not parse or names an unknown column.
         """
         query = f"SELECT trajectory_id, CAST(({self.condition}\n) AS BOOLEAN) AS fits"
-        return _split(frame.rows, over_rows(f"{query} FROM rows_at_hand", frame.rows))
+        tables = {"rows_at_hand": frame.rows}
+        return _split(frame.rows, relation(f"{query} FROM rows_at_hand", tables=tables))
 
 
 def _sql(condition: str | Expression, stage: str) -> str:

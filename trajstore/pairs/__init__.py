@@ -72,7 +72,7 @@ from trajstore.pairs.step_level import (
     label_values,
     step_pairs,
 )
-from trajstore.pairs.subgoals import SUBGOAL, subgoal_credit, subgoal_marks
+from trajstore.pairs.subgoals import NAMED_SUBGOAL, SUBGOAL, subgoal_credit, subgoal_marks
 from trajstore.pairs.trajectory_level import (
     DEFAULT_OPTIONS,
     TrajectoryPairOptions,
@@ -82,6 +82,7 @@ from trajstore.pairs.turns import (
     Steps,
     TurnSource,
     digests_query,
+    step_rewards_query,
     turn_keys,
     turn_source,
     turns_query,
@@ -99,6 +100,7 @@ __all__ = [
     "GIGPO_OPTIONS",
     "GROUPS",
     "GROUP_SCHEMA",
+    "NAMED_SUBGOAL",
     "PAIRS",
     "PAIR_DROPS",
     "PAIR_REASONS",
@@ -145,6 +147,7 @@ __all__ = [
     "pivots",
     "rtmc_advantages",
     "step_pairs",
+    "step_rewards_query",
     "subgoal_credit",
     "subgoal_marks",
     "trajectory_pairs",

@@ -82,7 +82,7 @@ _REWARDED = """
     SELECT {key}, t.step_index, r.task_id, r.value AS outcome,
         count(t.reward) OVER whole > 0 AS has_steps, coalesce(t.reward, 0.0) AS step_reward,
         row_number() OVER (PARTITION BY {key} ORDER BY t.step_index DESC) = 1 AS is_last
-    FROM {steps} t JOIN {runs} r USING ({key}) WHERE t.own
+    FROM {steps} t JOIN {runs} r USING ({key})
     WINDOW whole AS (PARTITION BY {key})"""
 
 _REWARDS = {
@@ -120,9 +120,9 @@ def turn_rewards(
     """
     rules = rules or RunRules(truncated="keep")
     judged = judged_runs(rows, rules, labels=labels, collapse=False).kept
-    turns = turn_source(steps).turns(judged.column("trajectory_id"))
-    with Relations(judged=judged, turns=turns) as made:
-        return made.rows(rewards_query(source, "turns", "judged", "trajectory_id"))
+    own = turn_source(steps).rewards(judged.column("trajectory_id"))
+    with Relations(judged=judged, own=own) as made:
+        return made.rows(rewards_query(source, "own", "judged", "trajectory_id"))
 
 
 def rewards_query(source: RewardSource, steps: str, runs: str, key: str) -> str:
@@ -130,7 +130,7 @@ def rewards_query(source: RewardSource, steps: str, runs: str, key: str) -> str:
 
     Args:
         source: where rewards come from.
-        steps: a relation with ``step_index``, ``own`` and ``reward``.
+        steps: a relation with ``step_index`` and ``reward`` of the agent's own steps.
         runs: a relation with ``task_id`` and ``value``.
         key: the column that says in both which run it is.
 

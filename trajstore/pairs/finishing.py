@@ -77,11 +77,19 @@ _PROMPTS = """
     SELECT prompt_node, min(chosen_id) AS trajectory_id, any_value(n_prompt_steps) AS n
     FROM balanced WHERE reason IS NULL GROUP BY prompt_node"""
 
+_PARTS = """
+    SELECT prompt_node, trajectory_id, n, step_index, digest
+    FROM prompts JOIN started USING (trajectory_id) JOIN path USING (run) WHERE step_index < n"""
+
+_READ = """
+    SELECT prompt_node, p.step_index, coalesce(p.digest, r.digest) AS digest
+    FROM parts p LEFT JOIN read r
+        ON r.trajectory_id = p.trajectory_id AND r.step_index = p.step_index"""
+
 _DIGESTED = """
     SELECT prompt_node, sha256(concat(any_value(tools_digest), chr(28), any_value(said_goal),
         chr(28), string_agg(digest, ',' ORDER BY step_index))) AS prompt_digest
-    FROM prompts p JOIN started USING (trajectory_id)
-    LEFT JOIN digests d ON d.trajectory_id = p.trajectory_id AND d.step_index < n
+    FROM prompts JOIN started USING (trajectory_id) LEFT JOIN digests USING (prompt_node)
     GROUP BY prompt_node"""
 
 _ROWS = """
@@ -205,8 +213,16 @@ def excess(difference: int, pairs: int, tolerance: float) -> int:
 
 
 def _digest_prompts(made: Relations, source: TurnSource) -> None:
+    """Digests of prompts: mostly from the turns at hand; only the other runs are read again."""
     made.make("prompts", _PROMPTS)
-    prompts = made.rows("SELECT trajectory_id, n FROM prompts")
-    most = pc.max(prompts.column("n")).as_py() or 0
-    made.put("digests", source.digests(pc.unique(prompts.column("trajectory_id")), most))
+    made.make("parts", _PARTS)
+    open_ = made.rows(
+        "SELECT trajectory_id, max(n) AS n FROM parts WHERE digest IS NULL GROUP BY 1"
+    )
+    most = pc.max(open_.column("n")).as_py() or 0
+    if most:
+        made.put("read", source.digests(open_.column("trajectory_id").combine_chunks(), most))
+        made.make("digests", _READ)
+    else:
+        made.make("digests", "SELECT prompt_node, step_index, digest FROM parts")
     made.make("digested", _DIGESTED)

@@ -38,7 +38,8 @@ _NUMBERED = """
     SELECT *, row_number() OVER (ORDER BY trajectory_id)::INT AS run FROM judged"""
 
 _PATH = """
-    SELECT run, step_index, actor, own, format_error, turn, action, seen, state, n_bytes, code,
+    SELECT run, step_index, actor, own, format_error, turn, action, seen, state, n_bytes, digest,
+        code,
         {extra} (count(*) FILTER (own) OVER so_far)::INT AS own_no,
         sum(code) OVER so_far - code AS before
     FROM ({coded})

@@ -113,6 +113,12 @@ TURNS: tuple[Column, ...] = (
     _c("state_key", _S, "key of the state as it is stored", null=True),
     _c("reward", _F64, "step reward given by the environment", null=True),
     _c("n_bytes", pa.int64(), "UTF-8 bytes of text, reasoning, calls and results"),
+    _c(
+        "digest",
+        _S,
+        "SHA-256 of a turn of system or user among the first eight steps, where prompts are",
+        null=True,
+    ),
 )
 """One row a step, without its text."""
 

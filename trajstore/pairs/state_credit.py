@@ -65,7 +65,8 @@ def _make_visits(
     made.put("judged", judged.kept)
     made.put("turns", turn_source(steps).turns(judged.kept.column("trajectory_id")))
     follow(made, "observed", extra=("state_key", "reward"))
-    rewards = made.rows(rewards_query(options.source, "path", "started", "run"))
+    made.make("own", "SELECT run, step_index, reward FROM path WHERE own")
+    rewards = made.rows(rewards_query(options.source, "own", "started", "run"))
     made.put("gains", discounted(rewards, gamma=options.gamma, key="run"))
     made.make("visits", _VISITS)
 

@@ -14,23 +14,38 @@ from trajstore.pairs.turns import Steps, turn_source
 SUBGOAL = "subgoal"
 """Name of step labels that say whether the sub-goal that ends at the step was reached."""
 
+NAMED_SUBGOAL = "sub-goal/"
+"""What the names of labels of named sub-goals begin with; on the whole run where one was still open
+at its end."""
+
+_MARKS = """
+    SELECT trajectory_id, coalesce(best.step, {end})::INT AS step_index,
+        bool_and(best.reached) AS reached
+    FROM (
+        SELECT trajectory_id, arg_max({{'step': step_index, 'reached': success}},
+            {{'at': created_at, 'id': label_id}}) AS best
+        FROM labels WHERE success IS NOT NULL AND (starts_with(name, '{named}')
+            OR name = '{name}' AND step_index IS NOT NULL)
+        GROUP BY trajectory_id, name, CASE WHEN name = '{name}' THEN step_index END)
+    WHERE best.step IS NOT NULL OR NOT best.reached
+    GROUP BY ALL ORDER BY ALL"""
+
+_END = 2**31 - 1
+
 
 def subgoal_marks(labels: pa.Table, *, name: str = SUBGOAL) -> pa.Table:
-    """Sub-goals from step labels: ``trajectory_id, step_index, reached``, the newest word of each.
+    """Sub-goals from labels: ``trajectory_id, step_index, reached``, the newest word of each.
 
     Args:
-        labels: rows of ``LABEL_SCHEMA``; a label sits on the step at which its sub-goal ended and
-            says in ``success`` whether it was reached.
-        name: which labels.
+        labels: rows of ``LABEL_SCHEMA``. A label by that name, or one ``sub-goal/NAME``, sits on
+            the step at which its sub-goal was decided and says in ``success`` whether it was
+            reached. One ``sub-goal/NAME`` on the whole run that was not reached ends with the run.
+            Of several sub-goals that end at one step, all must be reached.
+        name: name of labels of sub-goals without a name.
     """
     with Relations(labels=labels) as made:
-        return made.rows(
-            f"""SELECT trajectory_id, step_index,
-                arg_max(success, {{'at': created_at, 'id': label_id}}) AS reached
-            FROM labels WHERE name = '{name.replace("'", "''")}' AND step_index IS NOT NULL
-                AND success IS NOT NULL
-            GROUP BY ALL ORDER BY ALL"""
-        )
+        quoted = name.replace("'", "''")
+        return made.rows(_MARKS.format(name=quoted, named=NAMED_SUBGOAL, end=_END))
 
 
 _SPANS = """

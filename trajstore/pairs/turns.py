@@ -31,6 +31,12 @@ class TurnSource(Protocol):
         Whoever asks takes the rows of the runs that matter; a reader is read once.
         """
 
+    def rewards(self, ids: pa.Array | None = None) -> pa.Table | pa.RecordBatchReader:
+        """``trajectory_id, step_index, reward`` of the agent's own steps of those runs.
+
+        The rest is as for :meth:`turns`, but no text has to be read for it.
+        """
+
     def digests(self, ids: pa.Array, n_steps: int) -> pa.Table | pa.RecordBatchReader:
         """``trajectory_id, step_index, digest`` of the first ``n_steps`` steps of those runs."""
 
@@ -67,6 +73,10 @@ class ArrowTurns:
         """Turn keys of those runs."""
         return self._rows(turns_query("steps", _wanted(ids)), ids)
 
+    def rewards(self, ids: pa.Array | None = None) -> pa.Table:
+        """Rewards of the agent's own steps."""
+        return self._rows(step_rewards_query("steps", _wanted(ids)), ids)
+
     def digests(self, ids: pa.Array, n_steps: int) -> pa.Table:
         """Stable digests of the first steps of those runs."""
         where = f"{_wanted(ids)} AND step_index < {n_steps}"
@@ -101,10 +111,11 @@ _USED = frozenset(
     }
 )
 
-_SPOKEN = """
+_OWN = "actor = 'agent' AND NOT coalesce(is_copied, false)"
+
+_SPOKEN = f"""
     SELECT trajectory_id, step_index, actor, reward, state, state_key,
-        coalesce(format_error, false) AS format_error,
-        actor = 'agent' AND NOT coalesce(is_copied, false) AS own,
+        coalesce(format_error, false) AS format_error, {_OWN} AS own,
         coalesce(text, '') AS said, coalesce(reasoning, '') AS thought,
         coalesce(content, '') AS content,
         CASE WHEN len(tool_calls) > 0 THEN array_to_string(list_transform(tool_calls,
@@ -118,7 +129,7 @@ _SPOKEN = """
             CASE WHEN o.call_id IS NULL THEN place
                 ELSE coalesce(list_position(ids, o.call_id), 0) END) END AS links
     FROM (SELECT *, list_transform(tool_calls, lambda c: c.call_id) AS ids
-        FROM {steps} WHERE {where})"""
+        FROM {{steps}} WHERE {{where}})"""
 
 _UUID = r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
 _TIME = r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
@@ -151,6 +162,13 @@ def masked_hash(text: str, plain: str) -> str:
     return f"CASE WHEN {signs} THEN hash({found}) ELSE {plain} END"
 
 
+_DIGEST = """sha256(concat(actor, chr(28), said, chr(28), thought, chr(28), content, chr(28),
+                called, chr(28), came, chr(28), array_to_string(links, ',')))"""
+
+_OPENING = 8
+"""Steps that may be the prompt of whole runs; their digests cost no second look at the texts."""
+
+
 def turns_query(steps: str, where: str = "true") -> str:
     """One SELECT that gives :data:`TURN_SCHEMA` rows.
 
@@ -170,12 +188,25 @@ def turns_query(steps: str, where: str = "true") -> str:
             {masked_hash("state", "hash(state)")} AS state,
             state_key, reward,
             (strlen(said) + strlen(thought) + strlen(content)
-                + coalesce(strlen(called), 0) + coalesce(strlen(came), 0))::BIGINT AS n_bytes
+                + coalesce(strlen(called), 0) + coalesce(strlen(came), 0))::BIGINT AS n_bytes,
+            CASE WHEN actor IN ('system', 'user') AND step_index < {_OPENING}
+                THEN {_DIGEST} END AS digest
         FROM (SELECT *, hash(called) AS called_key, hash(came) AS came_key,
                 CASE WHEN actor = 'agent' AND called IS NULL
                     THEN regexp_replace(lower(trim(said)), '\\s+', ' ', 'g')
                     WHEN actor <> 'agent' THEN said END AS words
             FROM ({_SPOKEN.format(steps=steps, where=where)}))"""
+
+
+def step_rewards_query(steps: str, where: str = "true") -> str:
+    """One SELECT of ``trajectory_id, step_index, reward`` of the agent's own steps.
+
+    Args:
+        steps: a relation in ``STEP_SCHEMA``.
+        where: condition on its rows.
+    """
+    return f"""
+        SELECT trajectory_id, step_index, reward FROM {steps} WHERE {_OWN} AND {where}"""
 
 
 def digests_query(steps: str, where: str) -> str:
@@ -184,9 +215,7 @@ def digests_query(steps: str, where: str) -> str:
     Unlike the keys of :func:`turns_query` it is the same in every version and on every machine.
     """
     return f"""
-        SELECT trajectory_id, step_index, sha256(concat(actor, chr(28), said, chr(28), thought,
-            chr(28), content, chr(28), called, chr(28), came, chr(28),
-            array_to_string(links, ','))) AS digest
+        SELECT trajectory_id, step_index, {_DIGEST} AS digest
         FROM ({_SPOKEN.format(steps=steps, where=where)})"""
 
 

@@ -89,5 +89,7 @@ class JudgePlan:
     """Runs that fit the condition."""
     already: int
     """Those that are judged already."""
+    to_judge: int
+    """Those that would be judged now."""
     messages: list[dict[str, str]]
     """What the judge would be asked about the first run that is not; empty where all are."""

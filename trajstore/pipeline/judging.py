@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajstore.errors import JudgeError
+from trajstore.filters import Selection
 from trajstore.pipeline.chat_endpoint import ChatEndpoint
 from trajstore.pipeline.judge_bench import DIGEST, JUDGE_LABEL, Bench
 from trajstore.pipeline.judge_report import JudgeOptions, JudgePlan, JudgeReport
@@ -29,6 +35,9 @@ def plan_judging(
     model: str,
     *,
     where: str | Condition | None = None,
+    selection: Selection | None = None,
+    evaluator: str | None = None,
+    limit: int | None = None,
     options: JudgeOptions | None = None,
 ) -> JudgePlan:
     """Count what would be judged and render one prompt, without asking anybody.
@@ -38,11 +47,18 @@ def plan_judging(
         rubric: what to ask.
         model: name of the judge's model.
         where: an SQL condition over ``trajectories``; None for all.
+        selection: only runs of this selection; not with ``where``.
+        evaluator: the name that labels bear; :func:`evaluator_of` where None.
+        limit: judge at most this many runs.
         options: see :class:`JudgeOptions`.
+
+    Raises:
+        JudgeError: a selection and a condition at once, or a selection of another store.
     """
     options = options or JudgeOptions()
     reader = store.reader()
-    work = _Work(reader, rubric, model, where, options)
+    chosen = _Chosen(where, selection, evaluator or evaluator_of(rubric, model))
+    work = _Work(reader, rubric, chosen, options)
     messages: list[dict[str, str]] = []
     if work.pending:
         run = reader.get_many(work.pending[:1])[0]
@@ -52,16 +68,19 @@ def plan_judging(
         evaluator_version=rubric.evaluator_version,
         wanted=work.wanted,
         already=work.wanted - len(work.pending),
+        to_judge=len(work.pending[:limit]),
         messages=messages,
     )
 
 
-def judge(
+def judge(  # noqa: PLR0913  one parameter a flag of the command
     store: Store,
     rubric: Rubric,
     endpoint: ChatEndpoint,
     *,
     where: str | Condition | None = None,
+    selection: Selection | None = None,
+    evaluator: str | None = None,
     limit: int | None = None,
     options: JudgeOptions | None = None,
     progress: Progress | None = None,
@@ -79,17 +98,22 @@ def judge(
         rubric: what to ask.
         endpoint: whom to ask.
         where: an SQL condition over ``trajectories``; None for all.
+        selection: only runs of this selection, as the newest snapshot has them; not with ``where``.
+        evaluator: the name that labels bear; :func:`evaluator_of` where None. Under another name
+            the same runs are judged again.
         limit: judge at most this many runs now.
         options: see :class:`JudgeOptions`.
         progress: called after each run.
 
     Raises:
+        JudgeError: a selection and a condition at once, or a selection of another store.
         EndpointError: the endpoint refuses everything, or too many runs in a row failed. What was
             judged before is stored.
     """
     options = options or JudgeOptions()
     reader = store.reader()
-    work = _Work(reader, rubric, endpoint.model, where, options)
+    chosen = _Chosen(where, selection, evaluator or evaluator_of(rubric, endpoint.model))
+    work = _Work(reader, rubric, chosen, options)
     report = JudgeReport(
         evaluator=work.evaluator,
         evaluator_version=rubric.evaluator_version,
@@ -109,19 +133,44 @@ def judge(
     return report
 
 
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Which runs are wanted, and in whose name."""
+
+    where: str | Condition | None
+    selection: Selection | None
+    evaluator: str
+
+    def __post_init__(self) -> None:
+        if self.where is not None and self.selection is not None:
+            raise JudgeError("Give a selection or a condition, not both; a condition is a stage.")
+
+    @property
+    def condition(self) -> str:
+        where = self.where
+        return (where if isinstance(where, str) or where is None else where.to_sql()) or "true"
+
+    def among(self, rows: pa.Table) -> pa.Table:
+        """The rows of the selection's runs; all of them where there is none."""
+        if self.selection is None:
+            return rows
+        ids = self.selection.rows.column("trajectory_id")
+        lost = ids.filter(pc.invert(pc.is_in(ids, value_set=rows.column("trajectory_id"))))
+        if len(lost):
+            raise JudgeError(
+                f"{len(lost)} of the selected runs are not in the store, such as {lost[0]}; select "
+                "again, or give the store that the selection was made from."
+            )
+        return rows.filter(pc.is_in(rows.column("trajectory_id"), value_set=ids))
+
+
 class _Work:
-    """Which runs fit the condition, and which of them are not judged yet."""
+    """Which runs are wanted, and which of them are not judged yet."""
 
     def __init__(
-        self,
-        reader: Reader,
-        rubric: Rubric,
-        model: str,
-        where: str | Condition | None,
-        options: JudgeOptions,
+        self, reader: Reader, rubric: Rubric, chosen: _Chosen, options: JudgeOptions
     ) -> None:
-        self.evaluator = evaluator_of(rubric, model)
-        condition = where if isinstance(where, str) or where is None else where.to_sql()
+        self.evaluator = chosen.evaluator
         name = OUTCOME if options.as_outcome else JUDGE_LABEL
         query = f"""
             SELECT t.trajectory_id AS trajectory_id, EXISTS (
@@ -132,14 +181,12 @@ class _Work:
                     AND contains(l.rationale, left(coalesce(t.source_digest, ''), {DIGEST})))
                 AS judged
             FROM (SELECT trajectory_id, source_digest FROM trajectories
-                  WHERE {condition or "true"}) t
+                  WHERE {chosen.condition}) t
             ORDER BY trajectory_id"""
-        rows = reader.query(query).read_all()
+        rows = chosen.among(reader.query(query).read_all())
         self.wanted = rows.num_rows
-        ids, judged = rows.column("trajectory_id"), rows.column("judged")
-        self.pending = [
-            i for i, done in zip(ids.to_pylist(), judged.to_pylist(), strict=True) if not done
-        ]
+        pending = rows.filter(pc.invert(rows.column("judged")))
+        self.pending: list[str] = pending.column("trajectory_id").to_pylist()
 
 
 def _literal(text: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -12,8 +12,9 @@ import pyarrow as pa
 from trajstore.errors import PairError
 from trajstore.filters import Selection
 from trajstore.pairs import (
+    CREDIT_SCHEMA,
     DEFAULT_GROUP_OPTIONS,
-    SUBGOAL,
+    EVALUATOR,
     Credit,
     GroupOptions,
     GroupReport,
@@ -27,7 +28,6 @@ from trajstore.pairs import (
     group_advantages,
     group_credit,
     label_values,
-    labels_of,
     pivots,
     rtmc_advantages,
     step_pairs,
@@ -36,12 +36,13 @@ from trajstore.pairs import (
     trajectory_pairs,
     turn_advantages,
 )
+from trajstore.pipeline.label_rows import label_rows
 from trajstore.pipeline.pairing_input import PairingInput, pairing_input
-from trajstore.store import Condition, Reader, Store
+from trajstore.store import Batch, Condition, Reader, Store
 
 CreditMethod = Literal["returns", "rtmc", "turn_advantages", "pivots", "subgoals", "groups"]
 
-_LABELS_A_COMMIT = 50_000
+_LABELS_A_COMMIT = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +160,8 @@ def compute_credit(
 
     Args:
         source: a store, or a reader of one snapshot.
-        method: ``returns``, ``rtmc``, ``turn_advantages``, ``pivots``, ``subgoals`` (from step
-            labels named ``subgoal``) or ``groups``.
+        method: ``returns``, ``rtmc``, ``turn_advantages``, ``pivots``, ``subgoals`` (from
+            labels ``subgoal`` and ``sub-goal/NAME``) or ``groups``.
         selection: which runs; its snapshot is read.
         where: SQL condition over ``trajectories`` instead of a selection.
         rules: which runs count and what they are worth; by reward, runs that were cut off too,
@@ -206,7 +207,7 @@ def _by_state(method: Callable[..., Credit], gamma: float) -> _Compute:
 
 
 def _subgoals(given: PairingInput, rules: RunRules, parameters: Mapping[str, Any]) -> Credit:
-    marks = subgoal_marks(given.step_labels(SUBGOAL))
+    marks = subgoal_marks(given.subgoal_labels())
     return subgoal_credit(given.rows, given.turns, marks, rules=rules, **parameters)
 
 
@@ -230,7 +231,7 @@ _METHODS: Mapping[str, tuple[tuple[str, ...], _Compute]] = {
 
 
 def write_credit(store: Store, credit: Credit) -> CreditReport:
-    """Keep credit as labels by the evaluator ``trajstore``, 50,000 in one commit.
+    """Keep credit as labels by the evaluator ``trajstore``, 200,000 in one commit.
 
     The version of each label names the method and its parameters; the same credit again adds
     nothing.
@@ -240,9 +241,16 @@ def write_credit(store: Store, credit: Credit) -> CreditReport:
         credit: as :func:`compute_credit` gives it.
     """
     written = already = 0
-    labels = labels_of(credit)
-    while part := list(itertools.islice(labels, _LABELS_A_COMMIT)):
-        done = store.label(part)
+    at = datetime.now(UTC)
+    for start in range(0, credit.rows.num_rows, _LABELS_A_COMMIT):
+        part = credit.rows.slice(start, _LABELS_A_COMMIT)
+        labels = label_rows(
+            {name: part.column(name) for name in CREDIT_SCHEMA.names},
+            evaluator=EVALUATOR,
+            evaluator_version=credit.version,
+            at=at,
+        )
+        done = store.append(Batch(labels=labels))
         written += done.labels
         already += done.labels_already
     return CreditReport(

@@ -12,20 +12,34 @@ import pyarrow.compute as pc
 
 from trajstore.errors import PairError
 from trajstore.filters import Selection
-from trajstore.pairs import RUN_COLUMNS, RunRules, digests_query, turns_query
+from trajstore.pairs import (
+    NAMED_SUBGOAL,
+    RUN_COLUMNS,
+    SUBGOAL,
+    RunRules,
+    digests_query,
+    step_rewards_query,
+    turns_query,
+)
 from trajstore.store import Condition, Reader, Store
 
 _IDS_A_QUERY = 2_000
 _MOST_IDS = 10_000
+_MOST_SHARE = 0.1
+_FEW = 200
 _DIGESTS = {"tools_digest": "md5(tools)", "goal_digest": "md5(goal)"}
 
 
 class StoreTurns:
     """The steps of one snapshot, as pairs and credit ask about them."""
 
-    def __init__(self, reader: Reader, condition: str | None = None) -> None:
-        """Ask ``reader``; runs outside a ``condition`` over ``trajectories`` are never read."""
+    def __init__(self, reader: Reader, n_runs: int, condition: str | None = None) -> None:
+        """Ask ``reader``, which has ``n_runs`` runs.
+
+        Steps of runs outside a ``condition`` over ``trajectories`` are never given.
+        """
         self._reader = reader
+        self._n_runs = n_runs
         self._where = (
             f"trajectory_id IN (SELECT trajectory_id FROM trajectories WHERE {condition})"
             if condition
@@ -36,15 +50,22 @@ class StoreTurns:
         """Turn keys, streamed; of a few runs only those, of many all that fit the condition."""
         return self._stream(lambda where: turns_query("steps", where), ids)
 
+    def rewards(self, ids: pa.Array | None = None) -> pa.RecordBatchReader:
+        """Rewards of the agent's own steps, streamed; of no fewer runs than were asked for."""
+        return self._stream(lambda where: step_rewards_query("steps", where), ids)
+
     def digests(self, ids: pa.Array, n_steps: int) -> pa.RecordBatchReader:
         """Digests of the first steps, streamed."""
         first = f"step_index < {int(n_steps)}"
         return self._stream(lambda where: digests_query("steps", f"{where} AND {first}"), ids)
 
     def _stream(self, query: Callable[[str], str], ids: pa.Array | None) -> pa.RecordBatchReader:
-        if ids is None or len(ids) > _MOST_IDS:
+        """The rows of the runs; of all that fit where one pass costs less than looking them up."""
+        most = min(_MOST_IDS, max(_FEW, self._n_runs * _MOST_SHARE))
+        if ids is None or len(ids) > most:
             return self._reader.query(query(self._where))
-        queries = [query(_is_one_of(part)) for part in _parts(ids)] or [query("false")]
+        ordered = ids.take(pc.sort_indices(ids))  # neighbours lie in the same files
+        queries = [query(_is_one_of(part)) for part in _parts(ordered)] or [query("false")]
         first = self._reader.query(queries[0])
         rest = (batch for q in queries[1:] for batch in self._reader.query(q))
         return pa.RecordBatchReader.from_batches(first.schema, itertools.chain(first, rest))
@@ -86,6 +107,10 @@ class PairingInput:
         found = self._labels(f"step_index IS NOT NULL AND name = '{quoted}'")
         return found if found.num_rows else self._labels("step_index IS NOT NULL", once=True)
 
+    def subgoal_labels(self) -> pa.Table:
+        """Labels that say whether a sub-goal was reached."""
+        return self._labels(f"name = '{SUBGOAL}' OR starts_with(name, '{NAMED_SUBGOAL}')")
+
     def _labels(self, where: str, *, once: bool = False) -> pa.Table:
         query = f"SELECT * FROM labels WHERE {where}"
         if once:
@@ -116,13 +141,20 @@ def pairing_input(
         raise PairError("Give a selection or a condition, not both; a condition is a stage too.")
     reader = _reader(source, selection, at)
     if selection is not None:
-        return PairingInput(_selected_rows(reader, selection), StoreTurns(reader), reader)
+        rows = _selected_rows(reader, selection)
+        return PairingInput(rows, StoreTurns(reader, _total(reader)), reader)
     condition = where if isinstance(where, str) or where is None else where.to_sql()
     extra = [n for n in dict.fromkeys(columns) if n not in RUN_COLUMNS]
     named = [f"{_DIGESTS[n]} AS {n}" if n in _DIGESTS else f'"{n}"' for n in RUN_COLUMNS]
     listed = ", ".join([*named, *(f'"{n}"' for n in extra)])
     query = f"SELECT {listed} FROM trajectories" + (f" WHERE ({condition})" if condition else "")
-    return PairingInput(reader.query(query).read_all(), StoreTurns(reader, condition), reader)
+    rows = reader.query(query).read_all()
+    total = rows.num_rows if condition is None else _total(reader)
+    return PairingInput(rows, StoreTurns(reader, total, condition), reader)
+
+
+def _total(reader: Reader) -> int:
+    return int(reader.query("SELECT count(*) FROM trajectories").read_all().column(0)[0].as_py())
 
 
 def _reader(source: Store | Reader, selection: Selection | None, at: int | str | None) -> Reader:

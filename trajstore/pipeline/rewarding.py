@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajstore.errors import SelectionError
+from trajstore.filters import Selection
 from trajstore.filters.rewards import (
     PASS_THRESHOLD,
     Reward,
@@ -19,7 +21,7 @@ from trajstore.filters.rewards import (
     reward_named,
     reward_spread,
 )
-from trajstore.schema import LABEL_SCHEMA, Label, label_id
+from trajstore.pipeline.label_rows import label_rows
 from trajstore.store import Batch, Condition, Reader, Store
 
 REWARD_LABEL = "reward"
@@ -62,8 +64,10 @@ def write_rewards(
     parameters: Mapping[str, Any] | None = None,
     *,
     where: str | Condition | None = None,
+    selection: Selection | None = None,
     at: int | str | None = None,
     dry_run: bool = False,
+    each: Callable[[pa.Table], None] | None = None,
 ) -> RewardReport:
     """Compute a reward over one snapshot and append it as labels.
 
@@ -77,21 +81,27 @@ def write_rewards(
         parameters: its parameters; defaults for the others.
         where: an SQL condition over ``trajectories``; None for all. What a reward compares a run
             with (the shortest success of its task) is taken from the whole snapshot all the same.
+        selection: only runs of this selection, as they are in its own snapshot; not with ``where``
+            or ``at``.
         at: compute over this snapshot or pin instead of the newest.
         dry_run: compute, and write nothing.
+        each: called with the values as they are computed, a table of a few thousand runs at a time
+            in order of run (and step): what the reward's function gives.
 
     Raises:
-        SelectionError: there is no such reward or parameter.
+        SelectionError: there is no such reward or parameter, or a selection comes with ``where`` or
+            ``at``.
         QueryError: the condition does not fit.
     """
     reward = reward_named(name)
     filled = reward.filled(parameters)
-    reader = store.reader() if at is None else store.at(at)
-    rows = read_input(_sql(reader), "rows", _condition(where))
+    reader, rows = _asked(store, where, selection, at)
     writer = _Writer(store, reward, reward.evaluator_version(filled), dry_run=dry_run)
     parts = []
     for part, result in _computed(reader, reward, filled, rows):
         writer.add(part, result)
+        if each is not None:
+            each(result)
         if reward.level == "trajectory":
             parts.append(result.select(["trajectory_id", "value"]))
     writer.flush()
@@ -108,6 +118,24 @@ def write_rewards(
         spread=spread,
         outranked=above,
     )
+
+
+def _asked(
+    store: Store,
+    where: str | Condition | None,
+    selection: Selection | None,
+    at: int | str | None,
+) -> tuple[Reader, pa.Table]:
+    """The snapshot, and the rows of the runs that are asked for."""
+    if selection is None:
+        reader = store.reader() if at is None else store.at(at)
+        return reader, read_input(_sql(reader), "rows", _condition(where))
+    if where is not None or at is not None:
+        raise SelectionError("Give a selection, or a condition and a snapshot, not both.")
+    reader = store.reader() if selection.snapshot is None else store.at(selection.snapshot)
+    rows = read_input(_sql(reader), "rows")
+    ids = selection.rows.column("trajectory_id")
+    return reader, rows.filter(pc.is_in(rows.column("trajectory_id"), value_set=ids))
 
 
 def _sql(reader: Reader) -> Any:
@@ -204,40 +232,18 @@ class _Writer:
         return self._store.query(query).read_all().column("label_id").combine_chunks()
 
     def _labels(self, result: pa.Table) -> pa.Table:
-        n = result.num_rows
-        steps = self._reward.level == "step"
-        columns = {
-            "trajectory_id": result.column("trajectory_id"),
-            "step_index": result.column("step_index") if steps else pa.nulls(n, pa.int32()),
-            "name": result.column("name") if steps else pa.repeat(REWARD_LABEL, n),
-            "value": result.column("value"),
-            "success": pa.nulls(n, pa.bool_()),
-            "rationale": result.column("rationale") if steps else _terms(result),
-            "evaluator": pa.repeat(self._reward.evaluator, n),
-            "evaluator_version": pa.repeat(self.version, n),
-            "created_at": pa.repeat(pa.scalar(self._at, LABEL_SCHEMA.field("created_at").type), n),
-        }
-        columns["label_id"] = self._ids(columns)
-        return pa.table({f.name: columns[f.name] for f in LABEL_SCHEMA}).cast(LABEL_SCHEMA)
-
-    def _ids(self, columns: Mapping[str, Any]) -> pa.Array:
-        names = ("trajectory_id", "step_index", "name", "value", "rationale")
-        values = zip(*(columns[n].to_pylist() for n in names), strict=True)
-        ids = [
-            label_id(
-                Label(
-                    trajectory_id=run,
-                    step_index=step,
-                    name=name,
-                    value=value,
-                    rationale=rationale,
-                    evaluator=self._reward.evaluator,
-                    evaluator_version=self.version,
-                )
-            )
-            for run, step, name, value, rationale in values
-        ]
-        return pa.array(ids, pa.string())
+        columns = {n: result.column(n) for n in ("trajectory_id", "value")}
+        if self._reward.level == "step":
+            columns |= {n: result.column(n) for n in ("step_index", "name", "rationale")}
+        else:
+            named = pa.repeat(REWARD_LABEL, result.num_rows)
+            columns |= {"name": named, "rationale": _terms(result)}
+        return label_rows(
+            columns,
+            evaluator=self._reward.evaluator,
+            evaluator_version=self.version,
+            at=self._at,
+        )
 
 
 def _terms(result: pa.Table) -> pa.Array | pa.ChunkedArray:

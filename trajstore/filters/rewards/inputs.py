@@ -40,11 +40,14 @@ INPUTS: dict[str, str] = {
         ORDER BY trajectory_id, name, label_id""",
     "goals": """
         SELECT trajectory_id, name, best.step_index AS step_index, best.success AS success
-        FROM (SELECT trajectory_id, name[10:] AS name,
+        FROM (SELECT trajectory_id,
+                  CASE WHEN name = 'subgoal' THEN 'step ' || step_index ELSE name[10:] END AS name,
                   max_by({{'step_index': step_index, 'success': success}},
                          {{'at': created_at, 'id': label_id}}) AS best
               FROM labels
-              WHERE starts_with(name, 'sub-goal/') AND success IS NOT NULL AND {where}
+              WHERE (starts_with(name, 'sub-goal/')
+                      OR name = 'subgoal' AND step_index IS NOT NULL)
+                  AND success IS NOT NULL AND {where}
               GROUP BY ALL)
         ORDER BY trajectory_id, step_index, name""",
     "estimates": """
@@ -62,8 +65,9 @@ INPUTS: dict[str, str] = {
 * ``actions``: the agent's own steps, with the reward that the environment gave.
 * ``scores``: named numbers of whole runs: labels, and the components that came with the run (those
   without evaluator).
-* ``goals``: sub-goals, from the newest label ``sub-goal/NAME`` of each name: the step at which it
-  was decided (null for the end of the run) and whether it was reached.
+* ``goals``: sub-goals, from the newest label ``sub-goal/NAME`` of each name, and the newest label
+  ``subgoal`` of each step (named ``step N``): the step at which it was decided (null for the end of
+  the run) and whether it was reached.
 * ``estimates``: the newest label ``value`` of each step: the return that somebody expected before
   that step.
 """

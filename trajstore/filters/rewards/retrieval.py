@@ -28,10 +28,28 @@ LEAST_CHARACTERS = 5
 _LOOKED_AT = 20_000
 _KEY = r"""["'][\w -]+["']\s*:"""
 
-_TOKENS = "unnest(list_distinct(regexp_extract_all({text}, $token)))"
+_WORDS = "unnest(list_distinct(regexp_extract_all({text}, {pattern})))"
+_SAID = _WORDS.format(text=f"left(text, {_LOOKED_AT})", pattern="$token")
+# A key of JSON is matched as a whole, so that no token is found in it; tokens begin with no quote.
+_SHOWN = _WORDS.format(text=f"left(observation, {_LOOKED_AT})", pattern="$shown")
 
-_SAID = _TOKENS.format(text=f"left(text, {_LOOKED_AT})")
-_SHOWN = _TOKENS.format(text=f"regexp_replace(left(observation, {_LOOKED_AT}), $key, '', 'g')")
+_TOKENS_SHOWN = f"""
+        SELECT trajectory_id, token,
+            min({{{{'step_index': step_index, 'call_index': call_index}}}}) AS first
+        FROM (SELECT trajectory_id, step_index, call_index, trim(word, '.:-') AS token
+              FROM (SELECT trajectory_id, step_index, call_index, {_SHOWN} AS word
+                    FROM calls WHERE observation IS NOT NULL AND {{calls}})
+              WHERE left(word, 1) NOT IN ('"', chr(39)))
+        WHERE len(token) >= $least GROUP BY trajectory_id, token"""
+
+_RETRIEVED = _TOKENS_SHOWN.format(calls="regexp_matches(name, $tools)")
+
+# Finding tokens costs most. So results of other tools are only looked at, since they may have shown
+# a token first, in runs where the agent said something that a retrieval had shown.
+_OTHER = _TOKENS_SHOWN.format(
+    calls="NOT regexp_matches(name, $tools) "
+    "AND trajectory_id IN (SELECT trajectory_id FROM candidates)"
+)
 
 _QUERY = f"""
     WITH said AS (
@@ -45,20 +63,18 @@ _QUERY = f"""
         FROM (SELECT trajectory_id, step_index, by_agent, trim(word, '.:-') AS token
               FROM (SELECT trajectory_id, step_index, by_agent, {_SAID} AS word FROM said))
         WHERE len(token) >= $least GROUP BY trajectory_id, token),
-    shown AS (
-        SELECT trajectory_id, token,
-            min({{'step_index': step_index, 'call_index': call_index, 'name': name}}) AS first
-        FROM (SELECT trajectory_id, step_index, call_index, name, trim(word, '.:-') AS token
-              FROM (SELECT trajectory_id, step_index, call_index, name, {_SHOWN} AS word
-                    FROM calls WHERE observation IS NOT NULL))
-        WHERE len(token) >= $least GROUP BY trajectory_id, token)
-    SELECT trajectory_id, s.first.step_index AS step_index, s.first.call_index AS call_index,
+    retrieved AS ({_RETRIEVED}),
+    candidates AS (
+        SELECT trajectory_id, token, r.first AS first, m.first.step_index AS used_at
+        FROM retrieved r JOIN mentions m USING (trajectory_id, token)
+        WHERE m.first.step_index > r.first.step_index AND m.first.by_agent),
+    other AS ({_OTHER})
+    SELECT trajectory_id, c.first.step_index AS step_index, c.first.call_index AS call_index,
         count(*) AS n_tokens,
-        min({{'at': m.first.step_index, 'token': token}}).token AS token,
-        min(m.first.step_index) AS used_at
-    FROM shown s JOIN mentions m USING (trajectory_id, token)
-    WHERE m.first.step_index > s.first.step_index AND m.first.by_agent
-        AND regexp_matches(s.first.name, $tools)
+        min({{'at': used_at, 'token': token}}).token AS token,
+        min(used_at) AS used_at
+    FROM candidates c LEFT JOIN other o USING (trajectory_id, token)
+    WHERE o.first IS NULL OR o.first > c.first
     GROUP BY ALL
     ORDER BY trajectory_id, step_index, call_index"""
 
@@ -82,5 +98,10 @@ def used_retrievals(calls: pa.Table, steps: pa.Table, *, tools: str = RETRIEVAL_
         "steps": steps.select(["trajectory_id", "step_index", "actor", "text"]),
     }
     return relation(
-        _QUERY, tables=tables, token=TOKEN, least=LEAST_CHARACTERS, key=_KEY, tools=tools
+        _QUERY,
+        tables=tables,
+        token=TOKEN,
+        shown=f"{_KEY}|{TOKEN}",
+        least=LEAST_CHARACTERS,
+        tools=tools,
     )
