@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json as jsonlib
 import shlex
 import sys
 import tomllib
@@ -15,7 +14,7 @@ import typer
 from trajstore_cli._command import add
 from trajstore_cli._options import AtOption, FailEmptyOption, StoreArgument, open_reader
 from trajstore_cli._output import out, say
-from trajstore_cli._values import as_json
+from trajstore_cli._values import as_json, settings
 
 if TYPE_CHECKING:
     from trajstore.filters import Selection
@@ -25,7 +24,7 @@ StageOption = Annotated[
     typer.Option("--stage", metavar='"NAME KEY=VALUE ..."', help="A stage; in order."),
 ]
 RecipeOption = Annotated[
-    Path | None, typer.Option(metavar="FILE.toml", help="Stages from a file: [[stage]] entries.")
+    Path | None, typer.Option(metavar="FILE.toml", help="Stages from a file: its [[select]] entries, as `build` reads.")
 ]
 
 
@@ -92,18 +91,18 @@ def _write(found: Selection, output: Path | None, *, explain: bool) -> None:
 
 
 def _read(recipe: Path | None) -> list[dict[str, Any]]:
-    """The ``[[stage]]`` entries of a TOML file, each with its ``name``."""
+    """The ``[[select]]`` entries of a TOML file, each with its ``stage``, as a recipe has them."""
     if recipe is None:
         return []
     try:
         content = tomllib.loads(recipe.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise typer.BadParameter(f"{recipe}: {error}", param_hint="--recipe") from error
-    entries = content.get("stage")
-    if not isinstance(entries, list) or not all("name" in e for e in entries):
-        message = f"{recipe} has no [[stage]] entries with a name"
+    entries = content.get("select")
+    if not isinstance(entries, list) or not all("stage" in e for e in entries):
+        message = f"{recipe} has no [[select]] entries with a stage"
         raise typer.BadParameter(message, param_hint="--recipe")
-    return [{"stage": e["name"], **{k: v for k, v in e.items() if k != "name"}} for e in entries]
+    return entries
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -112,17 +111,8 @@ def _parse(text: str) -> dict[str, Any]:
     >>> _parse("top-n n=2 by=tokens")
     {'stage': 'top-n', 'n': 2, 'by': 'tokens'}
     """
-    name, *settings = shlex.split(text) or [""]
-    entry: dict[str, Any] = {"stage": name}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"'{setting}' is not KEY=VALUE", param_hint="--stage")
-        try:
-            entry[key.replace("-", "_")] = jsonlib.loads(value)
-        except ValueError:
-            entry[key.replace("-", "_")] = value
-    return entry
+    name, *given = shlex.split(text) or [""]
+    return {"stage": name, **settings(given, hint="--stage")}
 
 
 def stages() -> None:

@@ -53,7 +53,7 @@ def test_select_explains_every_run_that_it_dropped(store: str) -> None:
 
 def test_a_recipe_file_and_options_say_the_same(store: str, tmp_path: Path) -> None:
     recipe = tmp_path / "r.toml"
-    recipe.write_text('[[stage]]\nname = "success"\n[[stage]]\nname = "top-n"\nn = 1\n')
+    recipe.write_text('[[select]]\nstage = "success"\n[[select]]\nstage = "top-n"\nn = 1\n')
     by_file = run("select", store, "--recipe", str(recipe)).stdout
     assert by_file == run("select", store, "--stage", "success", "--stage", "top-n n=1").stdout
     assert by_file
