@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -179,3 +180,21 @@ def test_a_store_in_a_folder_with_a_space_and_an_accent_works(tmp_path: Path) ->
     store = trajstore.open(tmp_path / "my pööl", durable=False)
     store.append(sample_trajectory())
     assert store.sql("select count(*) from trajectories").fetchall() == [(1,)]
+
+
+def test_parts_go_in_as_one_commit(pool: Pool) -> None:
+    parts = (Batch(**tables([run(name, steps=n)])) for n, name in ((2, "a"), (3, "b")))
+    report = pool.append_parts(parts)
+    assert (report.added, report.steps, report.snapshot) == (2, 5, 1)
+
+
+def test_a_run_in_two_parts_is_refused_and_leaves_nothing(pool: Pool) -> None:
+    part = Batch(**tables([run("a")]))
+    with pytest.raises(SchemaError, match="Trajectory a is in two parts"):
+        pool.append_parts([part, part])
+    assert list(Path(pool.root.uri).rglob("*.parquet")) == []
+
+
+def tables(runs: list[Trajectory]) -> dict[str, pa.Table]:
+    at = [replace(r, imported_at=datetime.now(UTC)) for r in runs]
+    return {"trajectories": trajectories_to_arrow(at), "steps": steps_to_arrow(at)}

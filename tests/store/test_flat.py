@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trajstore import Observation, Pool, Step, ToolCall, Trajectory
@@ -37,6 +37,7 @@ def shapes(*steps: tuple[list[ToolCall], list[Observation]]) -> list[int | None]
     return found
 
 
+@settings(deadline=None)
 @given(_ROWS)
 def test_flattened_lists_come_back_equal(rows: list[tuple[object, object]]) -> None:
     calls, results = lists(rows)
@@ -45,6 +46,7 @@ def test_flattened_lists_come_back_equal(rows: list[tuple[object, object]]) -> N
     assert back[1].to_pylist() == results.to_pylist()
 
 
+@settings(deadline=None)
 @given(_ROWS)
 def test_a_row_has_either_flat_columns_or_lists(rows: list[tuple[object, object]]) -> None:
     flat = {n: c.to_pylist() for n, c in flatten(*lists(rows)).items()}

@@ -128,6 +128,16 @@ def test_a_pin_survives_compact_and_vacuum(pool: Pool) -> None:
     assert pinned.fetchall() == before
 
 
+def test_vacuum_takes_files_of_side_tables_that_a_join_left(pool: Pool) -> None:
+    for n in range(55):
+        pool.rank_evaluators([f"judge-{n}"])
+    settings = Path(pool.root.uri) / "settings"
+    before = len(list(settings.glob("*.parquet")))
+    pool.vacuum(retention=NOTHING)
+    assert len(list(settings.glob("*.parquet"))) < before
+    assert pool.evaluator_ranking() == ["judge-54"]
+
+
 def test_without_a_pin_vacuum_takes_the_old_snapshot(pool: Pool) -> None:
     filled(pool)
     old = pool.snapshot()
@@ -184,7 +194,7 @@ def test_a_foreign_delta_table_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused_with_the_way_out(pool: Pool) -> None:
     log = Path(pool.root.uri) / "trajectories/_delta_log/00000000000000000000.json"
-    log.write_text(log.read_text().replace('format_version":"1"', 'format_version":"7"'))
+    log.write_text(log.read_text().replace('format_version":"2"', 'format_version":"7"'))
     with pytest.raises(StoreFormatError, match=r"format version 7.*pip install --upgrade"):
         open_store(pool.root.uri)
 

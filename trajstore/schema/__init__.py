@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
-from trajstore.schema.columns import ACTORS, RELATIONS, STATUSES, TABLES, Column
+from trajstore.schema.columns import (
+    ACTORS,
+    INSIGHT_KINDS,
+    INSIGHT_LEVELS,
+    RELATIONS,
+    STATUSES,
+    TABLES,
+    Column,
+)
 from trajstore.schema.convert import (
     build_table,
     concat,
+    insights_to_arrow,
     labels_to_arrow,
     reflections_to_arrow,
     skills_to_arrow,
     steps_to_arrow,
+    struct_lists,
     trajectories_from_arrow,
     trajectories_to_arrow,
+    uses_to_arrow,
     workflows_to_arrow,
 )
 from trajstore.schema.ids import (
     canonical_action,
     digest,
+    insight_id,
     label_id,
     mask_volatile,
     reflection_id,
     skill_id,
     trajectory_id,
+    use_id,
     workflow_id,
 )
 from trajstore.schema.jsontext import canonical_json, clean_text, json_text, json_text_or_none
 from trajstore.schema.label import OUTCOME, Label
-from trajstore.schema.memory import Reflection, Skill, Workflow
-from trajstore.schema.message import Observation, ToolCall
+from trajstore.schema.memory import Insight, Reflection, Skill, Use, Workflow
+from trajstore.schema.message import Observation, ToolCall, argument_texts
 from trajstore.schema.migrations import SCHEMA_VERSION, check_version
 from trajstore.schema.summary import content_digest, counted, finish, now, texts
 from trajstore.schema.tables import (
+    INSIGHT_SCHEMA,
     LABEL_SCHEMA,
     REFLECTION_SCHEMA,
     SCHEMAS,
     SKILL_SCHEMA,
     STEP_SCHEMA,
     TRAJECTORY_SCHEMA,
+    USE_SCHEMA,
     WORKFLOW_SCHEMA,
 )
 from trajstore.schema.trajectory import Actor, Relation, Status, Step, Trajectory
@@ -44,6 +59,9 @@ from trajstore.schema.validate import SchemaProblem, check, validate
 
 __all__ = [
     "ACTORS",
+    "INSIGHT_KINDS",
+    "INSIGHT_LEVELS",
+    "INSIGHT_SCHEMA",
     "LABEL_SCHEMA",
     "OUTCOME",
     "REFLECTION_SCHEMA",
@@ -55,9 +73,11 @@ __all__ = [
     "STEP_SCHEMA",
     "TABLES",
     "TRAJECTORY_SCHEMA",
+    "USE_SCHEMA",
     "WORKFLOW_SCHEMA",
     "Actor",
     "Column",
+    "Insight",
     "Label",
     "Observation",
     "Reflection",
@@ -68,7 +88,9 @@ __all__ = [
     "Step",
     "ToolCall",
     "Trajectory",
+    "Use",
     "Workflow",
+    "argument_texts",
     "build_table",
     "canonical_action",
     "canonical_json",
@@ -80,6 +102,8 @@ __all__ = [
     "counted",
     "digest",
     "finish",
+    "insight_id",
+    "insights_to_arrow",
     "json_text",
     "json_text_or_none",
     "label_id",
@@ -91,10 +115,13 @@ __all__ = [
     "skill_id",
     "skills_to_arrow",
     "steps_to_arrow",
+    "struct_lists",
     "texts",
     "trajectories_from_arrow",
     "trajectories_to_arrow",
     "trajectory_id",
+    "use_id",
+    "uses_to_arrow",
     "validate",
     "workflow_id",
     "workflows_to_arrow",

@@ -42,6 +42,20 @@ STATUSES = ("terminated", "truncated", "error", "running")
 RELATIONS = ("branch", "sub-agent", "continuation", "retry", "rationalization")
 """How a trajectory descends from its ``parent_id``."""
 
+SKILL_STATES = ("pending", "retired")
+"""Why a skill is not served: it has to be verified again, or it was taken out."""
+
+MEMORY_STATES = ("stale", "expired", "retired")
+"""Why another item of memory is not served: part of what it came from was taken back, it is too
+old, or it was taken out."""
+
+INSIGHT_KINDS = ("rule", "reasoning", "strategy", "warning", "skill", "exemplar")
+"""What an insight is: ExpeL's rule, ReasoningBank's item, SLEA-RL's strategy or warning, D2Skill's
+skill in words, or a run that stays as an example."""
+
+INSIGHT_LEVELS = ("task", "step")
+"""What an insight helps with: a whole task, or one step of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -179,16 +193,32 @@ SKILLS: tuple[Column, ...] = (
     _c("code", _S, "the code", null=False),
     _c("language", _S, "programming language", null=False),
     _c("description", _S, "what it does, in words"),
-    _c("dependencies", pa.list_(_S), "names of the skills that its code calls"),
+    _c(
+        "dependencies",
+        pa.list_(_S),
+        "skills that its code calls, pinned as name@hash; a bare name is whatever is newest",
+    ),
     _c("verified_at", TIMESTAMP, "when a verifier last ran it with success; null if never"),
     _c("environment", _S, "what it acts in"),
     _c("environment_version", _S, "version of the environment it was verified in"),
-    _c("uses", _I64, "runs that were given it", null=False),
-    _c("successes", _I64, "those of them that succeeded", null=False),
+    _c(
+        "uses",
+        _I64,
+        "runs that were given it; the view adds those in `uses` to what its source had counted",
+        null=False,
+    ),
+    _c("successes", _I64, "those of them that succeeded, counted alike", null=False),
     _c("source", _S, "the importer or writer", null=False),
     _c("source_uri", _S, "the file and record it was read from"),
     _c("created_at", TIMESTAMP, "when the row was written"),
     _c("metadata", _S, "JSON text: everything else"),
+    _c(
+        "state",
+        _S,
+        "why it is not served: what it calls was replaced and it has not been verified since, or "
+        "it was taken out; null where it may be",
+        allowed=SKILL_STATES,
+    ),
 )
 """One row a version of a skill (Voyager)."""
 
@@ -204,6 +234,7 @@ REFLECTIONS: tuple[Column, ...] = (
     _c("source_uri", _S, "the file and record it was read from"),
     _c("created_at", TIMESTAMP, "when the row was written"),
     _c("metadata", _S, "JSON text: everything else"),
+    _c("state", _S, "why it is not served; null where it is", allowed=MEMORY_STATES),
 )
 """One row a reflection on a failed attempt (Reflexion)."""
 
@@ -217,8 +248,45 @@ WORKFLOWS: tuple[Column, ...] = (
     _c("source", _S, "the importer or writer", null=False),
     _c("created_at", TIMESTAMP, "when the row was written"),
     _c("metadata", _S, "JSON text: everything else"),
+    _c("state", _S, "why it is not served; null where it is", allowed=MEMORY_STATES),
 )
 """One row a workflow induced from successes (Agent Workflow Memory)."""
+
+INSIGHTS: tuple[Column, ...] = (
+    _c("version_id", _S, "insight_id@version: immutable but for counters and state", null=False),
+    _c("insight_id", _S, "stays the same when the text is edited", null=False),
+    _c("version", _I32, "1 for the first text, then 2, 3, ...", null=False),
+    _c("kind", _S, "what it is", null=False, allowed=INSIGHT_KINDS),
+    _c("level", _S, "what it helps with", null=False, allowed=INSIGHT_LEVELS),
+    _c("title", _S, "its name in a few words"),
+    _c("description", _S, "when it helps, in a sentence"),
+    _c("text", _S, "what is to be known", null=False),
+    _c("observation", _S, "at level step: the observation that it holds for"),
+    _c("task_id", _S, "the task it holds for; null where it holds for others too"),
+    _c("votes", _I64, "importance, by ExpeL's operations", null=False),
+    _c("helpful", _I64, "uses that helped, as counted before those in `uses`", null=False),
+    _c("harmful", _I64, "uses that did not help, counted alike", null=False),
+    _c("trajectory_ids", pa.list_(_S), "the runs it was drawn from"),
+    _c("merged_from", pa.list_(_S), "insights whose place it takes"),
+    _c("environment", _S, "what the agent acted in"),
+    _c("environment_version", _S, "version of that environment"),
+    _c("source", _S, "the writer", null=False),
+    _c("created_at", TIMESTAMP, "when the version was written"),
+    _c("metadata", _S, "JSON text: everything else"),
+    _c("state", _S, "why it is not served; null where it is", allowed=MEMORY_STATES),
+)
+"""One row a version of an insight (ExpeL, ReasoningBank, ACE, SLEA-RL, D2Skill)."""
+
+USES: tuple[Column, ...] = (
+    _c("use_id", _S, "hash of run, kind and item, so that a use is kept once", null=False),
+    _c("trajectory_id", _S, "the run that was given the item", null=False),
+    _c("kind", _S, "what the item is: skill, reflection, workflow, trajectory, ...", null=False),
+    _c("item_id", _S, "id of the item; of a skill name@hash, so the exact version", null=False),
+    _c("score", _F64, "score it was found with, where it was searched for"),
+    _c("rank", _I32, "place among what the run was given, from 1"),
+    _c("given_at", TIMESTAMP, "when it was given", null=False),
+)
+"""One row an item of memory that a run was given."""
 
 TABLES: dict[str, tuple[Column, ...]] = {
     "trajectories": TRAJECTORIES,
@@ -227,5 +295,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "skills": SKILLS,
     "reflections": REFLECTIONS,
     "workflows": WORKFLOWS,
+    "insights": INSIGHTS,
+    "uses": USES,
 }
 """All tables of record by name."""

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
 
-from trajstore.schema.ids import label_id, reflection_id, skill_id, workflow_id
+from trajstore.schema.ids import (
+    insight_id,
+    label_id,
+    reflection_id,
+    skill_id,
+    use_id,
+    workflow_id,
+)
 from trajstore.schema.jsontext import clean_text
 from trajstore.schema.label import Label
-from trajstore.schema.memory import Reflection, Skill, Workflow
+from trajstore.schema.memory import Insight, Reflection, Skill, Use, Workflow
 from trajstore.schema.message import Observation, ToolCall
 from trajstore.schema.tables import (
+    INSIGHT_SCHEMA,
     LABEL_SCHEMA,
     REFLECTION_SCHEMA,
     SKILL_SCHEMA,
     STEP_SCHEMA,
     TRAJECTORY_SCHEMA,
+    USE_SCHEMA,
     WORKFLOW_SCHEMA,
 )
 from trajstore.schema.trajectory import Step, Trajectory
@@ -41,15 +51,16 @@ def trajectories_to_arrow(trajectories: Sequence[Trajectory]) -> pa.Table:
 def steps_to_arrow(trajectories: Sequence[Trajectory]) -> pa.Table:
     """One row a step in :data:`STEP_SCHEMA`, in the order of the trajectories and their steps."""
     steps = [s for t in trajectories for s in t.steps]
-    columns: dict[str, list[Any]] = {n: [getattr(s, n) for s in steps] for n in _STEP_FIELDS}
+    columns: dict[str, Any] = {n: [getattr(s, n) for s in steps] for n in _STEP_FIELDS}
     columns["trajectory_id"] = [t.trajectory_id for t in trajectories for _ in t.steps]
     columns["step_index"] = [i for t in trajectories for i in range(len(t.steps))]
-    columns["tool_calls"] = [
-        [{n: getattr(c, n) for n in _CALL_FIELDS} for c in s.tool_calls] for s in steps
-    ]
-    columns["observations"] = [
-        [{n: getattr(o, n) for n in _OBSERVATION_FIELDS} for o in s.observations] for s in steps
-    ]
+    for name, parts in (("tool_calls", _CALL_FIELDS), ("observations", _OBSERVATION_FIELDS)):
+        items = [i for s in steps for i in getattr(s, name)]
+        columns[name] = struct_lists(
+            (len(getattr(s, name)) for s in steps),
+            {n: [getattr(i, n) for i in items] for n in parts},
+            STEP_SCHEMA.field(name).type,
+        )
     return build_table(columns, STEP_SCHEMA)
 
 
@@ -102,16 +113,70 @@ def workflows_to_arrow(workflows: Sequence[Workflow], *, at: datetime | None = N
     return build_table(_columns(rows, WORKFLOW_SCHEMA), WORKFLOW_SCHEMA)
 
 
+def insights_to_arrow(insights: Sequence[Insight], *, at: datetime | None = None) -> pa.Table:
+    """One row a version of an insight in :data:`INSIGHT_SCHEMA`; ``at`` where it has no time."""
+    rows = [
+        {f.name: getattr(i, f.name) for f in fields(Insight)}
+        | {"insight_id": insight_id(i), "version_id": f"{insight_id(i)}@{i.version}"}
+        | {"created_at": i.created_at or at}
+        | {"trajectory_ids": list(i.trajectory_ids), "merged_from": list(i.merged_from)}
+        for i in insights
+    ]
+    return build_table(_columns(rows, INSIGHT_SCHEMA), INSIGHT_SCHEMA)
+
+
+def uses_to_arrow(uses: Sequence[Use], *, at: datetime | None = None) -> pa.Table:
+    """One row a use in :data:`USE_SCHEMA`; ``at`` stands in for an unknown ``given_at``."""
+    moment = at or datetime.now(UTC)
+    rows = [
+        {f.name: getattr(u, f.name) for f in fields(Use)}
+        | {"use_id": use_id(u), "given_at": u.given_at or moment}
+        for u in uses
+    ]
+    return build_table(_columns(rows, USE_SCHEMA), USE_SCHEMA)
+
+
 def _columns(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in schema.names}
 
 
-def build_table(columns: dict[str, list[Any]], schema: pa.Schema) -> pa.Table:
-    """Arrow table from Python columns; text that UTF-8 cannot hold is escaped, not refused."""
+def build_table(
+    columns: Mapping[str, Sequence[Any] | pa.Array], schema: pa.Schema, *, rows: int | None = None
+) -> pa.Table:
+    """Arrow table from columns; text that UTF-8 cannot hold is escaped, not refused.
+
+    Args:
+        columns: Python values, or Arrow arrays of the column's type.
+        schema: of the table.
+        rows: how many; a column that is not in ``columns`` is then null throughout.
+    """
+    if rows is not None:
+        absent = {f.name: pa.nulls(rows, f.type) for f in schema if f.name not in columns}
+        columns = {**columns, **absent}
     return pa.table([_array(columns[f.name], f.type) for f in schema], schema=schema)
 
 
-def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
+def struct_lists(
+    lengths: Iterable[int], columns: Mapping[str, Sequence[Any]], type_: pa.DataType
+) -> pa.ListArray:
+    """Lists of structs from one column a field, which takes a third of the time of dicts.
+
+    Args:
+        lengths: structs in each list.
+        columns: the values of each field over all lists.
+        type_: a list of structs.
+    """
+    fields = list(type_.value_type)
+    structs = pa.StructArray.from_arrays(
+        [_array(columns[f.name], f.type) for f in fields], fields=fields
+    )
+    ends = pa.array(accumulate(lengths, initial=0), pa.int32())
+    return pa.ListArray.from_arrays(ends, structs, type=type_)
+
+
+def _array(values: Sequence[Any] | pa.Array, type_: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
     try:
         return pa.array(values, type=type_)
     except UnicodeEncodeError:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from trajstore.schema.jsontext import canonical_json
 from trajstore.schema.label import Label
-from trajstore.schema.memory import Reflection, Skill, Workflow
+from trajstore.schema.memory import Insight, Reflection, Skill, Use, Workflow
 
 _SEPARATOR = "\x1f"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -76,6 +76,19 @@ def reflection_id(reflection: Reflection) -> str:
 def workflow_id(workflow: Workflow) -> str:
     """Hash of the name and the steps."""
     return digest(workflow.name, workflow.steps)[:32]
+
+
+def insight_id(insight: Insight) -> str:
+    """Its own id, else a hash of what its first text says and where it holds."""
+    if insight.insight_id is not None:
+        return insight.insight_id
+    place = (insight.task_id, insight.environment, insight.observation)
+    return digest(insight.kind, insight.level, insight.title, insight.text, *place)[:16]
+
+
+def use_id(use: Use) -> str:
+    """Hash of the run, the kind and the item."""
+    return digest(use.trajectory_id, use.kind, use.item_id)[:32]
 
 
 def canonical_action(name: str, arguments: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -18,25 +19,34 @@ def _finite(value: Any) -> Any:
     return value
 
 
-_CANONICAL = json.JSONEncoder(
-    ensure_ascii=False,
-    allow_nan=False,
-    separators=(",", ":"),
-    sort_keys=True,
-    default=str,
-    check_circular=False,
-)
-_COMPACT = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str, check_circular=False
-)
+def _writer(*, sort_keys: bool) -> Callable[[Any], str]:
+    """What writes one value; it is built once, as ``JSONEncoder.encode`` builds one every time."""
+    plain = json.JSONEncoder(
+        ensure_ascii=False,
+        allow_nan=False,
+        separators=(",", ":"),
+        sort_keys=sort_keys,
+        default=str,
+        check_circular=False,
+    )
+    make = getattr(json.encoder, "c_make_encoder", None)
+    chunks: Callable[..., Iterable[str]] = plain.iterencode
+    if make is not None:  # an interpreter with the C accelerator
+        escape = json.encoder.encode_basestring
+        chunks = make(None, str, escape, None, ":", ",", sort_keys, False, False)
+
+    def write(value: Any) -> str:
+        try:
+            text = "".join(chunks(value, 0))
+        except (ValueError, TypeError):
+            text = "".join(chunks(_finite(value), 0))
+        return text if text.isascii() else clean_text(text)
+
+    return write
 
 
-def _dump(value: Any, encoder: json.JSONEncoder) -> str:
-    try:
-        text = encoder.encode(value)
-    except (ValueError, TypeError):
-        text = encoder.encode(_finite(value))
-    return text if text.isascii() else clean_text(text)
+_canonical = _writer(sort_keys=True)
+_compact = _writer(sort_keys=False)
 
 
 def clean_text(text: str) -> str:
@@ -58,7 +68,7 @@ def canonical_json(value: Any) -> str:
     >>> canonical_json({"b": 1, "a": [1, 2]})
     '{"a":[1,2],"b":1}'
     """
-    return _dump(value, _CANONICAL)
+    return _canonical(value)
 
 
 def json_text(value: Any) -> str:
@@ -67,7 +77,7 @@ def json_text(value: Any) -> str:
     >>> json_text({"b": 1, "a": "é"})
     '{"b":1,"a":"é"}'
     """
-    return _dump(value, _COMPACT)
+    return _compact(value)
 
 
 def json_text_or_none(value: Any) -> str | None:

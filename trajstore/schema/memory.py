@@ -1,4 +1,4 @@
-"""Skill, Reflection, Workflow: what is learnt from trajectories and kept beside them."""
+"""Skill, Reflection, Workflow, Insight, Use: what is learnt from runs, and who was given it."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Skill:
     successes: int = 0
     source_uri: str | None = None
     metadata: str | None = None
+    state: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class Reflection:
     model: str | None = None
     source_uri: str | None = None
     metadata: str | None = None
+    state: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,3 +64,49 @@ class Workflow:
     trajectory_ids: tuple[str, ...] = ()
     environment: str | None = None
     metadata: str | None = None
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insight:
+    """One version of something learnt from runs, in words.
+
+    Columns: :data:`trajstore.schema.columns.INSIGHTS`. ``insight_id`` is a hash of the first text
+    where None, and stays when the text is edited; each edit is a version of its own.
+    """
+
+    text: str
+    kind: str
+    source: str
+    level: str = "task"
+    insight_id: str | None = None
+    version: int = 1
+    title: str | None = None
+    description: str | None = None
+    observation: str | None = None
+    task_id: str | None = None
+    votes: int = 0
+    helpful: int = 0
+    harmful: int = 0
+    trajectory_ids: tuple[str, ...] = ()
+    merged_from: tuple[str, ...] = ()
+    environment: str | None = None
+    environment_version: str | None = None
+    created_at: datetime | None = None
+    metadata: str | None = None
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """One item of memory that a run was given.
+
+    Columns: :data:`trajstore.schema.columns.USES`.
+    """
+
+    trajectory_id: str
+    kind: str
+    item_id: str
+    score: float | None = None
+    rank: int | None = None
+    given_at: datetime | None = None

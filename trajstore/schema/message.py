@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from trajstore.schema.jsontext import canonical_json, json_text
@@ -36,17 +36,7 @@ class ToolCall:
         >>> ToolCall.of("bash", "ls -la").arguments is None
         True
         """
-        if arguments is None:
-            parsed, raw = None, None
-        elif isinstance(arguments, str):
-            raw = arguments
-            try:
-                parsed = canonical_json(json.loads(arguments))
-            except ValueError:
-                parsed = None
-        else:
-            raw = json_text(arguments)
-            parsed = raw if _in_order(arguments) else canonical_json(arguments)
+        (parsed,), (raw,) = argument_texts([arguments])
         return cls(
             name=str(name if name is not None else ""),
             arguments=parsed,
@@ -55,19 +45,22 @@ class ToolCall:
         )
 
 
-_SCALARS = (str, int, float, bool, type(None))
+def _canonical_arguments(arguments: Any) -> str | None:
+    if arguments is None:
+        return None
+    if not isinstance(arguments, str):
+        return canonical_json(arguments)
+    try:
+        return canonical_json(json.loads(arguments))
+    except ValueError:
+        return None
 
 
-def _in_order(value: Any) -> bool:
-    """Whether the canonical text is the plain one: keys in order and nothing nested."""
-    if not isinstance(value, dict):
-        return False
-    keys = list(value)
-    if not all(isinstance(k, str) for k in keys) or any(
-        first > second for first, second in pairwise(keys)
-    ):
-        return False
-    return all(isinstance(v, _SCALARS) for v in value.values())
+def argument_texts(arguments: Iterable[Any]) -> tuple[list[str | None], list[str | None]]:
+    """Canonical and raw text of the arguments of many calls; see :meth:`ToolCall.of`."""
+    listed = list(arguments)
+    raw = [a if a is None or isinstance(a, str) else json_text(a) for a in listed]
+    return [_canonical_arguments(a) for a in listed], raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

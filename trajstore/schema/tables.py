@@ -29,6 +29,12 @@ REFLECTION_SCHEMA = _schema("reflections")
 WORKFLOW_SCHEMA = _schema("workflows")
 """Schema of ``workflows``: one row a workflow."""
 
+INSIGHT_SCHEMA = _schema("insights")
+"""Schema of ``insights``: one row a version of an insight."""
+
+USE_SCHEMA = _schema("uses")
+"""Schema of ``uses``: one row an item of memory that a run was given."""
+
 SCHEMAS: dict[str, pa.Schema] = {
     "trajectories": TRAJECTORY_SCHEMA,
     "steps": STEP_SCHEMA,
@@ -36,5 +42,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "skills": SKILL_SCHEMA,
     "reflections": REFLECTION_SCHEMA,
     "workflows": WORKFLOW_SCHEMA,
+    "insights": INSIGHT_SCHEMA,
+    "uses": USE_SCHEMA,
 }
 """All schemas by table name."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajstore.errors import SchemaError
-from trajstore.schema.columns import TABLES
+from trajstore.schema.columns import TABLES, Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,31 +42,39 @@ def validate(table: pa.Table, name: str, *, most: int = 20) -> list[SchemaProble
     """
     problems: list[SchemaProblem] = []
     declared = {c.name: c for c in TABLES[name]}
+    types = dict(zip(table.schema.names, table.schema.types, strict=True))
     problems += [
         SchemaProblem(name, extra, None, f"unknown column; known are {', '.join(declared)}")
-        for extra in table.column_names
+        for extra in types
         if extra not in declared
     ]
     for column in declared.values():
-        if column.name not in table.column_names:
+        if column.name not in types:
             problems.append(SchemaProblem(name, column.name, None, "missing"))
-            continue
-        values = table.column(column.name)
-        if values.type != column.type:
-            what = f"type {values.type}, expected {column.type}"
+        elif types[column.name] != column.type:
+            what = f"type {types[column.name]}, expected {column.type}"
             problems.append(SchemaProblem(name, column.name, None, what))
-            continue
-        if not column.nullable and values.null_count:
-            row = _first(pc.is_null(values))
-            problems.append(SchemaProblem(name, column.name, row, "null is not allowed here"))
-        if column.allowed:
-            known = pc.is_in(values, value_set=pa.array(column.allowed))
-            bad = pc.and_(pc.is_valid(values), pc.invert(known))
-            row = _first(bad)
+        elif (not column.nullable or column.allowed) and table.num_rows:
+            problems += _bad_values(table.column(column.name), column, name)
+    return problems[:most]
+
+
+def _bad_values(values: pa.ChunkedArray, column: Column, table: str) -> Iterator[SchemaProblem]:
+    if not column.nullable and values.null_count:
+        row = _first(pc.is_null(values))
+        yield SchemaProblem(table, column.name, row, "null is not allowed here")
+    if column.allowed:
+        known = pc.is_in(values, value_set=_allowed(column.allowed))
+        if not pc.all(known).as_py():
+            row = _first(pc.and_(pc.is_valid(values), pc.invert(known)))
             if row is not None:
                 what = f"{values[row].as_py()!r} is not one of {', '.join(column.allowed)}"
-                problems.append(SchemaProblem(name, column.name, row, what))
-    return problems[:most]
+                yield SchemaProblem(table, column.name, row, what)
+
+
+@cache
+def _allowed(values: tuple[str, ...]) -> pa.Array:
+    return pa.array(values)
 
 
 def _first(mask: pa.ChunkedArray) -> int | None:

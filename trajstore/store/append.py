@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from trajstore.errors import SchemaError
 from trajstore.schema import LABEL_SCHEMA, STEP_SCHEMA, TRAJECTORY_SCHEMA, check
-from trajstore.store.commit import Action, abandon, commit, newest
+from trajstore.store.commit import Action, abandon, commit_onto, newest
 from trajstore.store.known import RANK_COLUMNS, Existing, KnownIds, rank
 from trajstore.store.layout import Location
 from trajstore.store.parts import write_parts
@@ -85,35 +85,41 @@ class Appender:
         self._lock = lock
         self._known = KnownIds(location)
         self._seen: Snapshot | None = None
+        self._rooted: set[Path] = set()
 
-    def append(self, batch: Batch, *, durable: bool) -> AppendReport:
+    def append(self, parts: Batch | Iterable[Batch], *, durable: bool) -> AppendReport:
         """Write what is new of a batch, in one commit.
 
         A trajectory that is there already, as whole or more so, is left out; a longer version
         replaces the shorter one. Files are encoded before the commit and outside the lock, and
         written again only if another process brought some of the same ids meanwhile.
 
+        Args:
+            parts: the batch, or parts of it with different trajectories. Steps of a part are
+                encoded while the next part is made.
+            durable: fsync before returning.
+
         Raises:
             SchemaError: the rows do not fit.
             WriteError: nothing was made visible.
         """
-        batch.check()
-        batch = _labels_once(batch)
         seen = newest(self._location, self._seen)
-        plan = _Plan(batch, self._known, seen)
-        pending = self._encode(plan, durable=durable)
+        plans: list[_Plan] = []
+        given = [parts] if isinstance(parts, Batch) else parts
+        pending = self._encode(self._planned(given, seen, plans), durable=durable)
 
         def prepare(head: Snapshot) -> Sequence[Action] | None:
-            nonlocal plan, pending
+            nonlocal pending
             self._seen = head
-            if plan.outdated(head, self._known):
+            if any(plan.outdated(head, self._known) for plan in plans):
                 abandon(self._location, pending)
-                plan = _Plan(batch, self._known, head)
-                pending = self._encode(plan, durable=durable)
+                again = [plan.batch for plan in plans]
+                plans.clear()
+                pending = self._encode(self._planned(again, head, plans), durable=durable)
             return pending
 
         try:
-            version = commit(
+            self._seen = landed = commit_onto(
                 self._location,
                 self._lock,
                 prepare,
@@ -124,10 +130,32 @@ class Appender:
         except BaseException:
             abandon(self._location, pending)
             raise
-        return plan.report(version)
+        return _report(plans, landed.version)
 
-    def _encode(self, plan: _Plan, *, durable: bool) -> list[Action]:
-        return list(write_parts(self._location, plan.tables(), durable=durable))
+    def _planned(
+        self, parts: Iterable[Batch], snapshot: Snapshot, plans: list[_Plan]
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """What to write of each part, by record; the small tables of all parts come last."""
+        last: dict[str, list[pa.Table]] = {}
+        ids: set[str] = set()
+        for part in parts:
+            part.check()
+            plan = _Plan(_labels_once(part), self._known, snapshot)
+            twice = sorted(ids.intersection(plan.ids))
+            if twice:
+                raise SchemaError(f"Trajectory {twice[0]} is in two parts of one batch.")
+            ids.update(plan.ids)
+            plans.append(plan)
+            for record, rows in plan.tables():
+                if record == "step":
+                    yield record, rows
+                else:
+                    last.setdefault(record, []).append(rows)
+        for record, tables in last.items():
+            yield record, pa.concat_tables(tables)
+
+    def _encode(self, tables: Iterable[tuple[str, pa.Table]], *, durable: bool) -> list[Action]:
+        return [*write_parts(self._location, tables, durable=durable, rooted=self._rooted)]
 
 
 class _Plan:
@@ -166,7 +194,7 @@ class _Plan:
             return True
         return bool(known.labels(self.label_ids, head, seen=self.seen))
 
-    def tables(self) -> list[tuple[str | None, pa.Table]]:
+    def tables(self) -> list[tuple[str, pa.Table]]:
         """What to write, by record."""
         rows, steps = self.batch.trajectories, self.batch.steps
         if self.already:
@@ -180,13 +208,16 @@ class _Plan:
         order = pc.index_in(
             steps.column("trajectory_id"), value_set=rows.column("trajectory_id").combine_chunks()
         )
-        labels = self._new_labels()
-        return [
+        written = [
             ("trajectory", stored("trajectory", rows, revisions)),
             ("step", stored("step", steps, revisions.take(order.combine_chunks()))),
-            ("label", stored("label", labels, random_revisions(len(labels)))),
-            ("tombstone", self._tombstones()),
         ]
+        if self.label_ids:
+            labels = self._new_labels()
+            written.append(("label", stored("label", labels, random_revisions(len(labels)))))
+        if self.replaced:
+            written.append(("tombstone", self._tombstones()))
+        return written
 
     def _new_labels(self) -> pa.Table:
         labels = self.batch.labels
@@ -199,23 +230,26 @@ class _Plan:
         dead = sorted((e.revision, i) for i, e in self.replaced.items())
         return tombstones([r for r, _ in dead], [i for _, i in dead], REPLACED)
 
-    def report(self, version: int) -> AppendReport:
-        """The numbers of this plan, once it has landed."""
-        return AppendReport(
-            snapshot=version,
-            added=len(self.kept) - len(self.replaced),
-            replaced=len(self.replaced),
-            already=self.already,
-            steps=self.n_steps,
-            labels=len(self.label_ids) - len(self.known_labels),
-            labels_already=len(self.known_labels),
-        )
+
+def _report(plans: Sequence[_Plan], version: int) -> AppendReport:
+    """The numbers of all plans, once they have landed."""
+    replaced = sum(len(p.replaced) for p in plans)
+    known = sum(len(p.known_labels) for p in plans)
+    return AppendReport(
+        snapshot=version,
+        added=sum(len(p.kept) for p in plans) - replaced,
+        replaced=replaced,
+        already=sum(p.already for p in plans),
+        steps=sum(p.n_steps for p in plans),
+        labels=sum(len(p.label_ids) for p in plans) - known,
+        labels_already=known,
+    )
 
 
 def _labels_once(batch: Batch) -> Batch:
     """Leave out a label that the batch says twice."""
     labels = batch.labels
-    if pc.count_distinct(labels.column("label_id")).as_py() == len(labels):
+    if not len(labels) or pc.count_distinct(labels.column("label_id")).as_py() == len(labels):
         return batch
     numbered = labels.append_column("row", pa.array(range(len(labels)), pa.int64()))
     first = numbered.group_by("label_id").aggregate([("row", "min")]).column("row_min")

@@ -15,8 +15,10 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from trajstore.errors import TrajstoreError, WriteError
 from trajstore.store.layout import TABLE_CONFIGURATION, Location
+from trajstore.store.log_entry import NextSnapshot, fits, write_entry
 from trajstore.store.parts import discard, sync
 from trajstore.store.snapshot import Snapshot
+from trajstore.store.upgrade import newest_for_writing
 
 _WRITER = "trajstore"
 _ATTEMPTS = 1000
@@ -65,11 +67,26 @@ def commit(
     durable: bool,
     known: Snapshot | None = None,
 ) -> int:
+    """Number of the snapshot that :func:`commit_onto` gives."""
+    return commit_onto(
+        location, lock, prepare, operation=operation, durable=durable, known=known
+    ).version
+
+
+def commit_onto(
+    location: Location,
+    lock: Path | None,
+    prepare: Prepare,
+    *,
+    operation: str,
+    durable: bool,
+    known: Snapshot | None = None,
+) -> Snapshot:
     """Commit what ``prepare`` says about the newest snapshot, and nothing if that has moved on.
 
-    Every commit carries the same application transaction, so two writers that looked at the same
-    snapshot cannot both land: the later one looks again. Local writers also take turns by a lock,
-    so they seldom have to.
+    A commit claims the version after the snapshot it looked at, so of two writers that looked at
+    the same one only the first lands: the later one looks again. Local writers also take turns by a
+    lock, so they seldom have to.
 
     Args:
         location: the Delta table.
@@ -80,7 +97,7 @@ def commit(
         known: a snapshot that may still be the newest; spares reading the log again.
 
     Returns:
-        Number of the snapshot after the commit (of the newest one where there was nothing to do).
+        The snapshot after the commit (the newest one where there was nothing to do).
 
     Raises:
         WriteError: the commit failed for good; nothing of it is visible.
@@ -91,30 +108,50 @@ def commit(
             before = newest(location, known)
             actions = prepare(before)
             if not actions:
-                return before.version
+                return before
+            by_hand = fits(before, actions)
             try:
-                _land(before, actions, operation)
-            except CommitFailedError as error:
+                _land(before, actions, operation, by_hand=by_hand, durable=durable)
+            except (CommitFailedError, FileExistsError) as error:
                 last, known = error, None
                 continue
             except (DeltaError, OSError) as error:
                 if not _landed(location, actions):
                     raise _failed(location, error) from error
             if durable and location.local is not None:
-                _sync_log(location.local, before.version + 1)
-            return before.version + 1
+                _sync_log(location.local, None if by_hand else before.version + 1)
+            return NextSnapshot(before, actions)
     raise _failed(location, last)
 
 
 def newest(location: Location, known: Snapshot | None) -> Snapshot:
     """The newest snapshot: the known one where no log entry came since (seen on local disks)."""
     if known is None or location.local is None:
-        return Snapshot.load(location)
-    following = location.local / "_delta_log" / f"{known.version + 1:020d}.json"
-    return Snapshot.load(location) if following.exists() else known
+        return newest_for_writing(location)
+    log = location.local / "_delta_log"
+    this, following = (log / f"{known.version + n:020d}.json" for n in (0, 1))
+    return known if this.exists() and not following.exists() else newest_for_writing(location)
 
 
-def _land(before: Snapshot, actions: Sequence[Action], operation: str) -> None:
+def _land(
+    before: Snapshot,
+    actions: Sequence[Action],
+    operation: str,
+    *,
+    by_hand: bool,
+    durable: bool,
+) -> None:
+    version = before.version + 1
+    if by_hand:
+        write_entry(
+            before.location,
+            version,
+            actions,
+            application=_WRITER,
+            operation=operation,
+            durable=durable,
+        )
+        return
     table = before.table
     table.create_write_transaction(
         list(actions),
@@ -124,7 +161,7 @@ def _land(before: Snapshot, actions: Sequence[Action], operation: str) -> None:
         commit_properties=CommitProperties(
             custom_metadata={"trajstore": operation},
             max_commit_retries=0,
-            app_transactions=[Transaction(_WRITER, before.version + 1)],
+            app_transactions=[Transaction(_WRITER, version)],
         ),
     )
 
@@ -139,12 +176,15 @@ def _failed(location: Location, error: Exception | None) -> WriteError:
     return WriteError(message, path=location.uri)
 
 
-def _sync_log(root: Path, version: int) -> None:
+def _sync_log(root: Path, version: int | None) -> None:
+    """Fsync the log's folder, and what delta-rs wrote there for ``version``."""
     log = root / "_delta_log"
-    written = (f"{version:020d}.json", f"{version:020d}.checkpoint.parquet", "_last_checkpoint")
-    for name in written:
-        if (log / name).exists():
-            sync(log / name)
+    if version is not None:
+        sync(log / f"{version:020d}.json")
+        checkpoint = log / f"{version:020d}.checkpoint.parquet"
+        if checkpoint.exists():
+            sync(checkpoint)
+            sync(log / "_last_checkpoint")
     sync(log)
 
 

@@ -1,21 +1,35 @@
-"""Small tables beside the main one: skills, reflections, workflows, pins, settings."""
+"""Small tables beside the main one: what is learnt, its uses, pins, settings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import RemoveAction
 
+from trajstore.errors import WriteError
 from trajstore.schema import SCHEMAS, check
-from trajstore.store.commit import Action, abandon, commit, create_table
+from trajstore.store.commit import Action, abandon, commit_onto, create_table, newest
 from trajstore.store.layout import SIDE_KEYS, SIDE_SCHEMAS, Location
 from trajstore.store.parts import write_parts
-from trajstore.store.snapshot import Snapshot, read_files
+from trajstore.store.snapshot import DataFile, Snapshot
+from trajstore.store.upkeep import remove_unreferenced
+
+_MOST_FILES = 50
+"""So many files are joined into one by the write that finds them."""
 
 _SEQUENCE = pa.field("sequence", pa.int64(), nullable=False)
+
+
+def _removal(file: DataFile) -> RemoveAction:
+    stamp = int(datetime.now(UTC).timestamp() * 1000)
+    return RemoveAction(file.path, False, stamp, file.size_bytes, {})
 
 
 class SideTable:
@@ -28,6 +42,9 @@ class SideTable:
         self.schema = SIDE_SCHEMAS[name]
         self._location = root.child(name)
         self._lock = lock
+        self._empty = self.schema.empty_table()
+        self._known: tuple[Snapshot, pa.Table] | None = None
+        self._made = False
 
     def exists(self) -> bool:
         """Whether anything was ever written."""
@@ -35,22 +52,51 @@ class SideTable:
             self._location.uri, storage_options=self._location.options()
         )
 
+    def files(self) -> list[str]:
+        """Paths of the files that hold the rows now."""
+        return [f.path for f in Snapshot.load(self._location).files]
+
+    def vacuum(self, retention: timedelta, *, dry_run: bool) -> list[str]:
+        """Remove files that the table no longer names; see :func:`remove_unreferenced`."""
+        if not self.exists():
+            return []
+        gone = remove_unreferenced(self._location, keep=(), retention=retention, dry_run=dry_run)
+        return [f"{self.name}/{path}" for path in gone]
+
     def read(self) -> pa.Table:
-        """The newest row of each key, ordered by key; an empty table where there is none."""
-        return self.rows() if self.exists() else self.schema.empty_table()
+        """The newest row of each key, ordered by key; an empty table where there is none.
+
+        The same object until something is written.
+        """
+        known = self._known
+        if known is None and not self.exists():
+            return self._empty
+        head = newest(self._location, None if known is None else known[0])
+        if known is None or head.version != known[0].version:
+            known = (head, self.rows(head))
+            self._known = known
+        return known[1]
 
     def rows(self, snapshot: Snapshot | None = None) -> pa.Table:
         """The newest row of each key at a snapshot of this table."""
         at = snapshot or Snapshot.load(self._location)
-        names = [_SEQUENCE.name, *self.schema.names]
-        if not at.files:
-            return self.schema.empty_table()
-        rows = read_files(self._location, at.files, names)
-        newest = rows.group_by(self.key).aggregate([("sequence", "max")])
-        top = pa.table({self.key: newest.column(self.key), "top": newest.column("sequence_max")})
-        joined = pc.index_in(rows.column(self.key), value_set=top.column(self.key).combine_chunks())
-        latest = pc.equal(rows.column("sequence"), top.column("top").take(joined))
-        return rows.filter(latest).select(self.schema.names).sort_by(self.key).cast(self.schema)
+        return self._newest(at).select(self.schema.names).cast(self.schema)
+
+    def _newest(self, at: Snapshot) -> pa.Table:
+        """The newest row of each key with its sequence, ordered by key.
+
+        A column that came after a file was written is null in the rows of that file.
+        """
+        stored = pa.schema([_SEQUENCE, *self.schema])
+        filesystem = at.location.filesystem()
+        tables = [pq.read_table(f.path, filesystem=filesystem, partitioning=None) for f in at.files]
+        empty = pa.schema([f.with_nullable(nullable=True) for f in stored]).empty_table()
+        rows = pa.concat_tables([empty, *tables], promote_options="default").select(stored.names)
+        newest_of = rows.group_by(self.key).aggregate([("sequence", "max")])
+        keys = newest_of.column(self.key).combine_chunks()
+        place = pc.index_in(rows.column(self.key), value_set=keys)
+        latest = pc.equal(rows.column("sequence"), newest_of.column("sequence_max").take(place))
+        return rows.filter(latest).sort_by(self.key)
 
     def _once(self, rows: pa.Table) -> pa.Table:
         numbered = rows.append_column("row", pa.array(range(len(rows)), pa.int64()))
@@ -65,32 +111,132 @@ class SideTable:
             durable: fsync.
             keep_existing: leave out rows whose key is there already (else they replace it).
         """
-        if self.name in SCHEMAS:
-            check(rows, self.name)
         if not rows.num_rows:
+            self._check(rows)
             return 0
         rows = self._once(rows)
-        create_table(self._location, pa.schema([_SEQUENCE, *self.schema]))
+
+        def new(there: Callable[[], pa.Table]) -> pa.Table:
+            if not keep_existing:
+                return rows
+            known = there().column(self.key).combine_chunks()
+            return rows.filter(pc.invert(pc.is_in(rows.column(self.key), value_set=known)))
+
+        return self._write(new, durable=durable)
+
+    def update(self, decide: Callable[[pa.Table], pa.Table], *, durable: bool) -> int:
+        """Look at the newest rows, decide what to write, and write it; say how many rows that is.
+
+        Where another writer comes between, ``decide`` is asked again with what is there then, so
+        whatever it concluded from the rows still holds when its own become visible.
+
+        Args:
+            decide: given the rows of :meth:`read`, the rows to add or to put in the place of those
+                with the same key.
+            durable: fsync.
+        """
+        return self._write(lambda there: self._once(decide(there())), durable=durable)
+
+    def _check(self, rows: pa.Table) -> None:
+        if self.name in SCHEMAS:
+            check(rows, self.name)
+
+    def _write(self, decide: Callable[[Callable[[], pa.Table]], pa.Table], *, durable: bool) -> int:
+        self._make()
         written: Sequence[Action] = []
-        count = 0
+        rows = self._empty
 
         def prepare(head: Snapshot) -> Sequence[Action] | None:
-            nonlocal written, count
+            nonlocal written, rows
             abandon(self._location, written)
-            new = rows
-            if keep_existing and head.files:
-                there = self.rows(head).column(self.key).combine_chunks()
-                known = pc.is_in(rows.column(self.key), value_set=there)
-                new = rows.filter(pc.invert(known))
-            count = new.num_rows
-            numbers = pa.array([head.version + 1] * count, pa.int64())
-            stored = pa.table([numbers, *new.columns], names=["sequence", *new.column_names])
+            rows = decide(lambda: self._rows_at(head))
+            self._check(rows)
+            numbers = pa.array([head.version + 1] * rows.num_rows, pa.int64())
+            stored = pa.table([numbers, *rows.columns], names=["sequence", *rows.column_names])
+            gone: list[Action] = []
+            if rows.num_rows and len(head.files) >= _MOST_FILES:
+                there = self._newest(head)
+                stored = pa.concat_tables([there, stored.select(there.column_names)])
+                gone = [_removal(f) for f in head.files]
             written = write_parts(self._location, [(None, stored)], durable=durable)
-            return written
+            return [*written, *gone]
 
+        known = self._known
         try:
-            commit(self._location, self._lock, prepare, operation="append", durable=durable)
+            landed = commit_onto(
+                self._location,
+                self._lock,
+                prepare,
+                operation="append",
+                durable=durable,
+                known=None if known is None else known[0],
+            )
         except BaseException:
             abandon(self._location, written)
             raise
-        return count
+        self._remember(landed, rows)
+        return int(rows.num_rows)
+
+    def _rows_at(self, head: Snapshot) -> pa.Table:
+        known = self._known
+        if known is None or known[0].version != head.version:
+            known = self._known = (head, self.rows(head))
+        return known[1]
+
+    def _remember(self, landed: Snapshot, rows: pa.Table) -> None:
+        """Keep what the table holds now, as far as that follows from what was known before."""
+        known = self._known
+        if known is None or not rows.num_rows or known[0].version != landed.version - 1:
+            return
+        replaced = pc.is_in(known[1].column(self.key), value_set=rows.column(self.key))
+        kept = known[1].filter(pc.invert(replaced))
+        now = pa.concat_tables([kept, rows.select(kept.column_names)]).combine_chunks()
+        self._known = (landed, now.sort_by(self.key).cast(self.schema))
+
+    def _make(self) -> None:
+        """Make the table, and add columns that came after it was made; once a process."""
+        if self._made:
+            return
+        create_table(self._location, pa.schema([_SEQUENCE, *self.schema]))
+        self._add_new_columns()
+        self._made = True
+
+    def _add_new_columns(self) -> None:
+        """Tell the Delta table of columns that came after it was made."""
+        table = DeltaTable(self._location.uri, storage_options=self._location.options())
+        there = {f.name for f in table.schema().fields}
+        missing = [f for f in self.schema if f.name not in there]
+        if not missing:
+            return
+        nullable = pa.schema([f.with_nullable(nullable=True) for f in missing])
+        try:
+            table.alter.add_columns(list(Schema.from_arrow(nullable).fields))
+        except DeltaError as error:
+            again = DeltaTable(self._location.uri, storage_options=self._location.options())
+            if not {f.name for f in missing} <= {f.name for f in again.schema().fields}:
+                message = f"Cannot add columns to {self._location.uri}: {error}"
+                raise WriteError(message, path=self._location.uri) from error
+
+
+def new_versions(rows: pa.Table, there: pa.Table) -> pa.Table:
+    """Skill versions that are not there yet, numbered on by name from those that are.
+
+    Args:
+        rows: skills in ``SKILL_SCHEMA``, ordered by version inside each name.
+        there: the rows of the table.
+    """
+    known_ids = there.column("skill_id").combine_chunks()
+    rows = rows.filter(pc.invert(pc.is_in(rows.column("skill_id"), value_set=known_ids)))
+    if not rows.num_rows:
+        return rows
+    top: dict[str, int] = {}
+    known = there.group_by("name").aggregate([("version", "max")])
+    for name, version in zip(known.column("name"), known.column("version_max"), strict=True):
+        top[name.as_py()] = version.as_py()
+    numbers = []
+    for name in rows.column("name"):
+        top[name.as_py()] = top.get(name.as_py(), 0) + 1
+        numbers.append(top[name.as_py()])
+    place = rows.column_names.index("version")
+    field = rows.schema.field(place)
+    return rows.set_column(place, field, pa.array(numbers, field.type))

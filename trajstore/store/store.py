@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,13 +13,17 @@ from deltalake import DeltaTable
 
 from trajstore.errors import SnapshotError, StoreNotFoundError, WriteError
 from trajstore.schema import (
+    Insight,
     Label,
     Reflection,
     Skill,
     Trajectory,
+    Use,
     Workflow,
+    insights_to_arrow,
     reflections_to_arrow,
     skills_to_arrow,
+    uses_to_arrow,
     workflows_to_arrow,
 )
 from trajstore.store import upkeep
@@ -30,12 +34,12 @@ from trajstore.store.commit import create_table
 from trajstore.store.layout import SIDE_SCHEMAS, Location, delta_schema
 from trajstore.store.pins import Pin, Pins, read_ranking, write_ranking
 from trajstore.store.reader import Condition, Outcome, Reader
-from trajstore.store.side import SideTable
+from trajstore.store.side import SideTable, new_versions
 from trajstore.store.snapshot import Snapshot, open_table
 from trajstore.store.verify import VerifyReport, verify
 from trajstore.store.writer import TrajectoryWriter
 
-_MEMORIES = ("skills", "reflections", "workflows")
+_MEMORIES = ("skills", "reflections", "workflows", "insights", "uses")
 
 
 class Store:
@@ -121,6 +125,14 @@ class Store:
         report = self._appender.append(batch, durable=safe)
         return replace(report, already=report.already + shorter)
 
+    def append_parts(self, parts: Iterable[Batch], *, durable: bool | None = None) -> AppendReport:
+        """Append batches that are made one after another, in one commit; see :meth:`append`.
+
+        The steps of one are encoded while the next is made. No trajectory may be in two of them.
+        """
+        safe = self._durable if durable is None else durable
+        return self._appender.append(parts, durable=safe)
+
     def writer(
         self,
         *,
@@ -142,9 +154,15 @@ class Store:
         return self.append(list(labels), durable=durable)
 
     def add_skills(self, skills: Iterable[Skill]) -> int:
-        """Add skill versions that are not there yet, and say how many."""
+        """Add skill versions that are not there yet, and say how many.
+
+        Versions of one name are numbered on from those that are there.
+        """
         rows = skills_to_arrow(list(skills), at=datetime.now(UTC))
-        return self._side["skills"].append(rows, durable=self._durable, keep_existing=True)
+        if not rows.num_rows:
+            return 0
+        side = self._side["skills"]
+        return side.update(lambda there: new_versions(rows, there), durable=self._durable)
 
     def add_reflections(self, reflections: Iterable[Reflection]) -> int:
         """Add reflections that are not there yet, and say how many."""
@@ -155,6 +173,37 @@ class Store:
         """Add workflows that are not there yet, and say how many."""
         rows = workflows_to_arrow(list(workflows), at=datetime.now(UTC))
         return self._side["workflows"].append(rows, durable=self._durable, keep_existing=True)
+
+    def add_insights(self, insights: Iterable[Insight]) -> int:
+        """Add versions of insights that are not there yet, and say how many."""
+        rows = insights_to_arrow(list(insights), at=datetime.now(UTC))
+        return self._side["insights"].append(rows, durable=self._durable, keep_existing=True)
+
+    def add_uses(self, uses: Iterable[Use]) -> int:
+        """Record which items of memory runs were given, each once, and say how many are new."""
+        rows = uses_to_arrow(list(uses), at=datetime.now(UTC))
+        return self._side["uses"].append(rows, durable=self._durable, keep_existing=True)
+
+    def memory(self, name: str) -> pa.Table:
+        """The newest rows of a table of memory beside the record, ordered by id.
+
+        Args:
+            name: ``skills``, ``reflections``, ``workflows``, ``insights`` or ``uses``.
+        """
+        return self._side[name].read()
+
+    def change_memory(self, name: str, decide: Callable[[pa.Table], pa.Table]) -> int:
+        """Write rows of a table of memory that follow from those that are there.
+
+        Args:
+            name: as in :meth:`memory`.
+            decide: given the newest rows, the rows to add or to put in the place of those with the
+                same id; asked again where another writer comes between.
+
+        Returns:
+            Number of rows written.
+        """
+        return self._side[name].update(decide, durable=self._durable)
 
     # --- reading
 
@@ -178,11 +227,13 @@ class Store:
         head = self._head()
         tables = {n: self._side[n].read() for n in _MEMORIES}
         ranking = self.evaluator_ranking()
-        key = (head.version, tuple(ranking), *(t.num_rows for t in tables.values()))
-        if self._reader is None or self._reader_key != key:
-            self._reader = self._read(head, tables, ranking)
+        key = (head.version, tuple(ranking))
+        old = self._reader
+        same = old is not None and all(old.side[n] is t for n, t in tables.items())
+        if old is None or not same or self._reader_key != key:
+            self._reader = old = self._read(head, tables, ranking)
             self._reader_key = key
-        return self._reader
+        return old
 
     def _read(
         self,
@@ -344,6 +395,8 @@ class Store:
             retention=retention,
             dry_run=dry_run,
         )
+        for side in self._side.values():
+            removed += side.vacuum(retention, dry_run=dry_run)
         blobs = self._unused_blobs(retention, doomed)
         return upkeep.VacuumReport(
             files_removed=len(set(removed)),

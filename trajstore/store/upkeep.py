@@ -18,6 +18,7 @@ from trajstore.store import views
 from trajstore.store.commit import Action, abandon, commit
 from trajstore.store.connection import internal_connection
 from trajstore.store.layout import STORED_SCHEMAS, Location
+from trajstore.store.log_entry import abandoned_entries
 from trajstore.store.parts import write_parts
 from trajstore.store.rows import sorted_rows, stored, tombstones
 from trajstore.store.snapshot import DELETED, DataFile, Snapshot, open_table, read_files
@@ -273,6 +274,8 @@ def remove_unreferenced(
 ) -> list[str]:
     """Remove data files that neither the newest snapshot nor a kept one names.
 
+    Also log entries that a killed writer left before they became a commit.
+
     Args:
         location: the Delta table.
         keep: snapshots whose files stay.
@@ -287,6 +290,10 @@ def remove_unreferenced(
         full=True,
         keep_versions=list(keep) or None,
     )
+    for path in abandoned_entries(location, retention):
+        removed.append(f"_delta_log/{path.name}")
+        if not dry_run:
+            path.unlink(missing_ok=True)
     return removed
 
 
