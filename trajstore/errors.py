@@ -16,8 +16,14 @@
     ├── SelectionError          a selection that cannot be made: unknown stage, bad parameter
     ├── PairError               pairs, groups or credit that cannot be built as asked
     ├── ExportError             a set that cannot be expressed for that trainer
+    ├── RecipeError             a recipe of training sets that cannot be read or followed
     ├── JudgeError              a rubric that cannot be used, or a verdict that cannot be read
+    ├── TrainingError           rows that cannot be trained on, or a run that has gone wrong
     ├── EndpointError           a model endpoint that refuses, fails or does not answer
+    ├── RetrievalError          an index or embedder that cannot serve, a search that makes no sense
+    ├── SandboxError            code that cannot be locked in, or not started
+    ├── SkillError              a skill that cannot be kept, found or removed as asked
+    ├── MemoryItemError         the same of a reflection, a workflow or an insight
     └── MissingDependencyError  an optional package that an extra brings
 """
 
@@ -100,12 +106,36 @@ class ExportError(TrajstoreError):
     """A selection cannot be expressed in the shape that was asked for."""
 
 
+class RecipeError(TrajstoreError):
+    """A recipe of training sets cannot be read or followed; ``path`` and ``line`` say where."""
+
+
 class JudgeError(TrajstoreError):
     """A rubric cannot be used, or a judge's answer cannot be read."""
 
 
+class TrainingError(TrajstoreError):
+    """Rows cannot be made or trained on as asked, or a run diverged or ran out of memory."""
+
+
 class EndpointError(TrajstoreError):
     """A model endpoint refuses, fails, or does not answer in time."""
+
+
+class RetrievalError(TrajstoreError):
+    """An index or an embedder cannot serve, or a search cannot be made as asked."""
+
+
+class SandboxError(TrajstoreError):
+    """Code cannot be locked in on this machine, or a command cannot be started."""
+
+
+class SkillError(TrajstoreError):
+    """A skill cannot be kept, found, served or removed as asked."""
+
+
+class MemoryItemError(TrajstoreError):
+    """A reflection, workflow or insight cannot be kept, found or changed as asked."""
 
 
 class MissingDependencyError(TrajstoreError):

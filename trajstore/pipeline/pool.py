@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from trajstore.errors import SchemaError
 from trajstore.exports import DEFAULT_OPTIONS, ExportReport, Format, SftOptions, Target
 from trajstore.filters import Selection, Stage
 from trajstore.importers import ImportOptions, read_jsonl_record
+from trajstore.pipeline.building import BuildReport, build
 from trajstore.pipeline.exporting import export_sft_from
 from trajstore.pipeline.importing import ImportReport, Progress, import_into
-from trajstore.pipeline.records import batch_of_records
+from trajstore.pipeline.recipe import Recipe
+from trajstore.pipeline.records import UnplainError, batches_of_records
+from trajstore.pipeline.report import HtmlReport, write_report
 from trajstore.pipeline.selecting import select
+from trajstore.retrieval import build_index
+from trajstore.retrieval import few_shot as few_shot_of
+from trajstore.retrieval import search as search_store
 from trajstore.schema import Label, Trajectory
 from trajstore.store import AppendReport, Batch, Store
 
@@ -34,15 +42,19 @@ class Pool(Store):
             items: values, a :class:`Batch` of Arrow tables, or plain dicts in the shape of
                 ``docs/reference/jsonl.md`` (``{"task_id": ..., "success": ..., "steps": [...]}``).
             durable: overrides the store's setting.
+
+        Raises:
+            SchemaError: a record does not fit; the message names it, and nothing is written.
+            WriteError: the disk or the object store refused; nothing is visible.
         """
         if isinstance(items, Batch | Trajectory | Label):
             return super().append(items, durable=durable)
         listed = [items] if isinstance(items, Mapping) else list(items)
         if all(isinstance(i, Mapping) for i in listed):
-            batch = batch_of_records(listed)  # type: ignore[arg-type]
-            if batch is not None:
-                return super().append(batch, durable=durable)
-        values = [read_jsonl_record(i) if isinstance(i, Mapping) else i for i in listed]
+            parts = batches_of_records(listed)  # type: ignore[arg-type]
+            with suppress(UnplainError, SchemaError):  # what is wrong the careful reader says
+                return self.append_parts(parts, durable=durable)
+        values = [_value(i, n) if isinstance(i, Mapping) else i for n, i in enumerate(listed)]
         return super().append(values, durable=durable)
 
     def import_files(
@@ -71,6 +83,24 @@ class Pool(Store):
         """Select trajectories by stages; see :func:`trajstore.pipeline.select`."""
         return select(self, stages, at=at)
 
+    def build(
+        self, recipe: str | Path | Recipe, *, output: str | Path | None = None
+    ) -> BuildReport:
+        """Make the sets of a recipe from this store; see :func:`trajstore.pipeline.build`."""
+        return build(recipe, store=self, output=output)
+
+    def report(
+        self,
+        out: str | Path | IO[bytes],
+        *,
+        selection: Selection | None = None,
+        at: int | str | None = None,
+        where: str | None = None,
+        seed: int = 0,
+    ) -> HtmlReport:
+        """Write numbers and plots as one HTML file; see :func:`trajstore.pipeline.write_report`."""
+        return write_report(self, out, selection=selection, at=at, where=where, seed=seed)
+
     def export_sft(
         self,
         out: str | Path | None,
@@ -95,3 +125,24 @@ class Pool(Store):
             format=format,
             options=options,
         )
+
+    index = build_index
+    """Bring the search index up to date; see :func:`trajstore.retrieval.build_index`."""
+
+    search = search_store
+    """The experiences that help most with a text; see :func:`trajstore.retrieval.search`."""
+
+    few_shot = few_shot_of
+    """A prompt of what helps with a task; see :func:`trajstore.retrieval.few_shot`."""
+
+
+def _value(record: Mapping[str, Any], place: int) -> Trajectory:
+    try:
+        return read_jsonl_record(record)
+    except (ValueError, TypeError) as error:
+        name = record.get("trajectory_id") or "it has no trajectory_id"
+        message = (
+            f"Record {place} of those to append ({name}): {error}. "
+            "Nothing was written; mend or leave out that record and append again."
+        )
+        raise SchemaError(message) from error

@@ -17,6 +17,7 @@ from trajstore.rollouts.environments import CalculatorEnvironment, calculator_ta
 from trajstore.rollouts.policies import PROFILES, Fault, Profile, ScriptedPolicy
 from trajstore.rollouts.policy import Message, Policy, Response, Usage
 from trajstore.rollouts.runner import run_rollouts
+from trajstore.rollouts.sandbox import Sandbox, SandboxLimits, SandboxResult
 
 __all__ = [
     "PROFILES",
@@ -32,6 +33,9 @@ __all__ = [
     "Policy",
     "Profile",
     "Response",
+    "Sandbox",
+    "SandboxLimits",
+    "SandboxResult",
     "ScriptedPolicy",
     "Task",
     "Tool",

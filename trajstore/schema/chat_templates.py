@@ -48,8 +48,8 @@ CHATML_TOOLS = (
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"
 )
 """ChatML with tools in the form of Hermes, which vLLM's parser ``hermes`` reads: definitions in
-``<tools>`` in the system turn, calls as ``<tool_call>``, results as ``<tool_response>`` in a turn of
-role ``tool``, reasoning in ``<think>``. Earlier turns are never changed by later ones. Arguments
+``<tools>`` in the system turn, calls as ``<tool_call>``, results as ``<tool_response>`` in a turn
+of role ``tool``, reasoning in ``<think>``. Earlier turns are never changed by later ones. Arguments
 that are a string stand as the model wrote them. What the assistant produced, with ``<|im_end|>``,
 is between ``{% generation %}`` marks. (Hermes function calling, Nous Research 2024; the wording of
 the tool prompt is that of Qwen2.5.)"""

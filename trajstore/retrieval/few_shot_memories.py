@@ -1,0 +1,40 @@
+"""The fields of an item of memory that a prompt shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trajstore.retrieval.hits import Level
+from trajstore.retrieval.levels import MEMORIES
+from trajstore.schema import TABLES
+from trajstore.store import Reader, Store
+
+_SHOWN: dict[Level, tuple[str, ...]] = {
+    "skill": ("name", "language", "signature", "description", "docstring", "code"),
+    "reflection": ("text",),
+    "workflow": ("name", "description", "steps"),
+    "insight": ("title", "description", "text"),
+}
+
+Fields = tuple[tuple[str, str], ...]
+"""Name and text of each field that has one."""
+
+
+def memory_fields(source: Store | Reader, level: Level, ids: Sequence[str]) -> dict[str, Fields]:
+    """Item -> its fields in the order of reading; an item that is gone has none.
+
+    Args:
+        source: the store, or a snapshot of it.
+        level: a level of memory.
+        ids: item ids.
+    """
+    memory = MEMORIES[level]
+    known = {column.name for column in TABLES[memory.view]}
+    names = [n for n in _SHOWN[level] if n in known]
+    listed = ", ".join("'" + i.replace("'", "''") + "'" for i in dict.fromkeys(ids))
+    query = (
+        f"SELECT {memory.key} AS item_id, {', '.join(names)} FROM {memory.view} "
+        f"WHERE {memory.key} IN ({listed})"
+    )
+    found = source.query(query).read_all().to_pylist()
+    return {r["item_id"]: tuple((n, str(r[n])) for n in names if r[n]) for r in found}

@@ -1,0 +1,107 @@
+"""What a search asks: the text, what may be found, how it is scored, and where it is cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypedDict
+
+from trajstore.errors import RetrievalError
+from trajstore.retrieval.embedder import Embedder
+from trajstore.retrieval.hits import Level, Mode, Weights
+from trajstore.retrieval.levels import check_level
+
+DEFAULT_WEIGHTS = Weights()
+
+
+class SearchOptions(TypedDict, total=False):
+    """Every option of a search by name; :class:`Query` says what each is."""
+
+    k: int
+    level: Level
+    mode: Mode | None
+    where: str | None
+    task_id: str | None
+    allow_same_task: bool
+    success_only: bool
+    environment: str | None
+    environment_version: str | None
+    tools: Sequence[str] | None
+    state: str | None
+    weights: Weights
+    mmr: float | None
+    min_score: float | None
+    token_budget: int | None
+    max_age: timedelta | None
+    at: int | str | None
+    embedder: str | Embedder | None
+    now: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What a search asks."""
+
+    text: str
+    """What is to be done; for steps see :func:`trajstore.retrieval.step_query`."""
+    k: int = 5
+    """Most hits."""
+    level: Level = "trajectory"
+    """What to search for."""
+    mode: Mode | None = None
+    """``vector``, ``text`` or ``hybrid``; the last where None and the index has vectors."""
+    where: str | None = None
+    """An SQL condition over ``trajectories`` (or over the view of the level of memory)."""
+    task_id: str | None = None
+    """The task that asks. Its own runs, and those of tasks that are nearly the same, are left out,
+    since they hold its answer."""
+    allow_same_task: bool = False
+    """Do not leave them out."""
+    success_only: bool = False
+    """Only successes, by the effective outcome."""
+    environment: str | None = None
+    """Only of this environment."""
+    environment_version: str | None = None
+    """Only of this version; an unknown one is another one."""
+    tools: Sequence[str] | None = None
+    """At level ``step``: only where the next turn calls none but these tools."""
+    state: str | None = None
+    """At level ``step``, a ``state_key``: steps taken in that very state come first."""
+    weights: Weights = DEFAULT_WEIGHTS
+    """What each part of the score is worth."""
+    mmr: float | None = None
+    """0 to 1, prefer hits that differ: 1 is relevance alone, 0.7 is usual; None is off."""
+    min_score: float | None = None
+    """Least score of a hit, itself included."""
+    token_budget: int | None = None
+    """Most tokens of all texts together; a hit that does not fit is left out."""
+    max_age: timedelta | None = None
+    """Only what is not older; what has no time has no age."""
+    at: int | str | None = None
+    """An older snapshot of the store, by number or pin."""
+    embedder: str | Embedder | None = None
+    """The embedder of the index, where its name is not enough to find it."""
+    now: datetime | None = None
+    """The time that age and expiry are counted to; the clock's where None."""
+
+    def __post_init__(self) -> None:
+        """Check what makes no sense.
+
+        Raises:
+            RetrievalError: a bound is out of range, or the level has no such filter.
+        """
+        check_level(self.level)
+        if self.k < 1:
+            raise RetrievalError(f"k is 1 or more, not {self.k}.")
+        if self.mode not in {None, "hybrid", "vector", "text"}:
+            raise RetrievalError(f"There is no mode '{self.mode}'. Modes: hybrid, vector, text")
+        if self.mmr is not None and not 0 <= self.mmr <= 1:
+            raise RetrievalError(f"mmr is from 0 to 1, not {self.mmr}.")
+        if self.min_score is not None and math.isnan(self.min_score):
+            raise RetrievalError("min_score is a number.")
+        if self.token_budget is not None and self.token_budget < 0:
+            raise RetrievalError(f"token_budget is 0 or more, not {self.token_budget}.")
+        if self.level != "step" and (self.tools is not None or self.state is not None):
+            raise RetrievalError(f"tools and state are of steps; the level is '{self.level}'.")
