@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,11 +19,11 @@ from trajstore.pipeline.recipe import Recipe
 from trajstore.pipeline.records import UnplainError, batches_of_records
 from trajstore.pipeline.report import HtmlReport, write_report
 from trajstore.pipeline.selecting import select
-from trajstore.retrieval import build_index
+from trajstore.retrieval import build_index, forget_deleted
 from trajstore.retrieval import few_shot as few_shot_of
 from trajstore.retrieval import search as search_store
 from trajstore.schema import Label, Trajectory
-from trajstore.store import AppendReport, Batch, Store
+from trajstore.store import AppendReport, Batch, Store, VacuumReport
 
 Item = Trajectory | Label | Mapping[str, Any]
 
@@ -125,6 +126,19 @@ class Pool(Store):
             format=format,
             options=options,
         )
+
+    def vacuum(
+        self, *, retention: timedelta = timedelta(hours=168), dry_run: bool = False
+    ) -> VacuumReport:
+        """Remove what no kept snapshot names, and every trace of deleted trajectories.
+
+        See :meth:`trajstore.store.Store.vacuum`; here the search index forgets them too.
+        """
+        deleted = len(self._head().deleted)
+        done = super().vacuum(retention=retention, dry_run=dry_run)
+        if deleted and not dry_run:
+            forget_deleted(self)
+        return done
 
     index = build_index
     """Bring the search index up to date; see :func:`trajstore.retrieval.build_index`."""

@@ -17,6 +17,7 @@ from trajstore.retrieval.few_shot import (
     few_shot,
 )
 from trajstore.retrieval.fingerprint import Fingerprint
+from trajstore.retrieval.forgetting import forget_deleted
 from trajstore.retrieval.hits import LEVELS, Hit, Hits, Level, Mode, Weights, as_row
 from trajstore.retrieval.index import IndexReport, LevelReport, build_index
 from trajstore.retrieval.levels import step_query
@@ -60,6 +61,7 @@ __all__ = [
     "embedder",
     "evaluate",
     "few_shot",
+    "forget_deleted",
     "mrr",
     "ndcg",
     "next_turns",

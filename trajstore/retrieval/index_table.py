@@ -79,6 +79,10 @@ class IndexTable:
         """The version that is open."""
         return int(self._table.version)
 
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._table.schema.names)
+
     def count(self) -> int:
         """Number of rows."""
         return int(self._table.count_rows())
