@@ -1,4 +1,4 @@
-"""Vacuum after a delete: nothing of the run is left in the index, and the rest is found as before."""
+"""Vacuum after a delete: nothing of the run is left in the index, the rest is found."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ def holding(folder: Path, text: str) -> list[Path]:
     return [p for p in folder.rglob("*") if p.is_file() and text.encode() in p.read_bytes()]
 
 
-def test_vacuum_after_a_delete_leaves_no_byte_of_the_run_in_the_index(
-    fill: Fill, tmp_path: Path
-) -> None:
+def test_vacuum_after_a_delete_leaves_no_byte_of_the_run_in_the_index(fill: Fill) -> None:
     store = fill(run("a", f"polish the {STONE}"), run("b", "sweep the floor"))
     index = Path(store.root.uri) / "index"
     assert holding(index, STONE)
