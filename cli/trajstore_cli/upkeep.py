@@ -1,4 +1,4 @@
-"""``trajstore snapshots``, ``verify``, ``compact``, ``vacuum`` and ``delete``."""
+"""``trajstore snapshots``, ``verify``, ``compact``, ``vacuum``, ``delete`` and ``expire``."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from trajstore_cli._output import out, report, rows, say, say_some
 
 if TYPE_CHECKING:
     from trajstore import Pool
+    from trajstore.store import DeleteReport
 
 
 def snapshots(
@@ -157,6 +158,34 @@ def delete(
         message = "a condition is needed; --where true takes everything"
         raise typer.BadParameter(message, param_hint="--where")
     done = open_store(store).delete(where, dry_run=dry_run)
+    _tell_hidden(done, dry_run=dry_run, json=json)
+
+
+def expire(
+    store: StoreArgument,
+    older_than: Annotated[
+        float | None,
+        typer.Option(metavar="DAYS", help="Also runs that ended longer ago than this.", min=0),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Only trajectories that fit.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Hide trajectories whose time is over.
+
+    That is those past their `expires_at`, and with --older-than those of that age. As with
+    `delete`, `vacuum` then removes the bytes.
+
+    Example: trajstore expire pool --older-than 90 --where "source = 'chat'" --dry-run
+    """
+    age = None if older_than is None else timedelta(days=older_than)
+    done = open_store(store).expire(older_than=age, where=where, dry_run=dry_run)
+    _tell_hidden(done, dry_run=dry_run, json=json)
+
+
+def _tell_hidden(done: DeleteReport, *, dry_run: bool, json: bool) -> None:
     report(asdict(done), json=json)
     number = count_of(done.trajectories, "trajectory", "trajectories")
     if dry_run:
@@ -174,3 +203,4 @@ def register(app: typer.Typer) -> None:
     add(app, compact)
     add(app, vacuum)
     add(app, delete)
+    add(app, expire)

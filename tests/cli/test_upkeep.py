@@ -176,6 +176,17 @@ def test_delete_of_nothing_says_so(cli: Cli, small: Path) -> None:
     assert ran.err == "no trajectory fits the condition\n"
 
 
+def test_expire_hides_what_is_older_than_said(cli: Cli, small: Path) -> None:
+    assert (
+        "3 trajectories would be hidden"
+        in cli("expire", small, "--older-than", "0", "--dry-run").err
+    )
+    assert cli("expire", small).err == "no trajectory fits the condition\n"
+    ran = cli("expire", small, "--older-than", "0", "--where", "task_id = 't/a'")
+    assert "2 trajectories hidden in every snapshot" in ran.err
+    assert count(cli, small) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "code"), [(["--where", " "], 2), ([], 2), (["--where", "nonsense = 1"], 1)]
 )

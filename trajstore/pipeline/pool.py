@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from trajstore.errors import SchemaError
+from trajstore.errors import SchemaError, WriteError
 from trajstore.exports import DEFAULT_OPTIONS, ExportReport, Format, SftOptions, Target
 from trajstore.filters import Selection, Stage
 from trajstore.importers import ImportOptions, read_jsonl_record
@@ -23,7 +23,7 @@ from trajstore.retrieval import build_index, forget_deleted
 from trajstore.retrieval import few_shot as few_shot_of
 from trajstore.retrieval import search as search_store
 from trajstore.schema import Label, Trajectory
-from trajstore.store import AppendReport, Batch, Store, VacuumReport
+from trajstore.store import AppendReport, Batch, DeleteReport, Store, VacuumReport
 
 Item = Trajectory | Label | Mapping[str, Any]
 
@@ -127,6 +127,36 @@ class Pool(Store):
             options=options,
         )
 
+    def expire(
+        self,
+        *,
+        older_than: timedelta | None = None,
+        where: str | None = None,
+        now: datetime | None = None,
+        dry_run: bool = False,
+    ) -> DeleteReport:
+        """Hide trajectories whose time is over, as :meth:`delete` does.
+
+        Args:
+            older_than: also those older than this, from their end, else their start, else their
+                import; None goes by ``expires_at`` alone. Exactly as old stays.
+            where: only trajectories that fit this SQL condition.
+            now: the time to count to; the clock where None.
+            dry_run: only count.
+
+        Raises:
+            WriteError: ``older_than`` is negative, or the store cannot be written.
+            QueryError: the condition is not allowed or fails.
+        """
+        if older_than is not None and older_than < timedelta(0):
+            raise WriteError(f"older_than is an age of 0 or more, not {older_than}.")
+        moment = (now or datetime.now(UTC)).astimezone(UTC)
+        over = f"expires_at < {_timestamp(moment)}"
+        if older_than is not None:
+            born = "coalesce(ended_at, started_at, imported_at)"
+            over = f"({over} OR {born} < {_timestamp(moment - older_than)})"
+        return self.delete(f"{over} AND ({where})" if where else over, dry_run=dry_run)
+
     def vacuum(
         self, *, retention: timedelta = timedelta(hours=168), dry_run: bool = False
     ) -> VacuumReport:
@@ -148,6 +178,10 @@ class Pool(Store):
 
     few_shot = few_shot_of
     """A prompt of what helps with a task; see :func:`trajstore.retrieval.few_shot`."""
+
+
+def _timestamp(moment: datetime) -> str:
+    return f"TIMESTAMPTZ '{moment.isoformat()}'"
 
 
 def _value(record: Mapping[str, Any], place: int) -> Trajectory:
