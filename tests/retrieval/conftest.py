@@ -11,8 +11,6 @@ import pytest
 from trajstore import Observation, Pool, Step, ToolCall, Trajectory
 from trajstore import open as open_store
 
-pytest.importorskip("lancedb")
-
 GOALS = {
     "flights": "cancel the flight to Boston and refund the ticket",
     "hotels": "book a quiet hotel room near the station",

@@ -29,9 +29,8 @@ WINDOW = (8, 12)
 """Fewest and most newest steps that stay whole."""
 
 _SIZES = (8000, 3000, 1000, 400, LEAST)
-_NOTE, _SUMMARY = 64, 2000
-_OLDER = 8
-"""One part in so many of the history is for abridged steps, where there are any."""
+_NOTE, _SUMMARY, _OLDER = 64, 2000, 8
+"""Tokens of a note without and with a summary; the part of the history for abridged steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,22 +96,13 @@ def compress_context(
     work = _Work(count=counter(tokenizer), rule=rule, budget=budget)
     if not whole.steps or work.fits(whole):
         return work.result(whole, whole, messages)
-    current = work.current(whole)
-    room = min(budget.history, budget.prompt - work.fixed(whole) - work.size(current))
-    for_note = max(0, min(room, _NOTE if summarise is None else _SUMMARY))
-    room -= for_note
-    for_older = (
-        room // _OLDER
-        if older == "abridge" and summarise is None and len(whole.steps) > window[1] + 1
-        else 0
-    )
-    kept = work.window(whole.steps[:-1], room - for_older, window)
-    before = whole.steps[: len(whole.steps) - 1 - len(kept)]
-    room -= sum(map(work.size, kept))
-    abridged = work.abridged(before, room) if older == "abridge" and summarise is None else ()
-    gone = before[: len(before) - len(abridged)]
-    made = replace(whole, steps=(*abridged, *kept, current))
-    made = work.noted(made, gone, for_note, summarise)
+    rest = None if summarise or older == "drop" else _OLDER
+    room = _SUMMARY if summarise else _NOTE
+    made, gone = work.made(whole, window, rest, room)
+    if gone:
+        spoken = max(0, budget.conversation - work.size(made.intent))
+        note = note_on(gone, work.count, spoken=spoken, room=room, summarise=summarise)
+        made = replace(made, intent=with_note(made.intent, note))
     ready = [*made.system, *made.intent, *(m for step in made.steps for m in step)]
     return work.result(whole, made, ready, gone=len(gone), summed=summarise is not None)
 
@@ -124,6 +114,28 @@ class _Work:
     count: Count
     rule: Rule
     budget: ContextBudget
+
+    def made(
+        self, whole: Conversation, window: tuple[int, int], share: int | None, for_note: int
+    ) -> tuple[Conversation, tuple[StepMessages, ...]]:
+        """The steps that stay, and those that are gone.
+
+        Args:
+            whole: the conversation.
+            window: fewest and most steps that stay whole.
+            share: older steps are abridged and have one part in so many; None drops them.
+            for_note: tokens to leave for a note on what is gone.
+        """
+        *past, current = *whole.steps[:-1], self.current(whole)
+        room = self.budget.prompt - self.fixed(whole) - self.size(current)
+        room = max(0, min(self.budget.history, room) - for_note)
+        for_older = room // share if share and len(past) > window[1] else 0
+        kept = self.window(past, room - for_older, window)
+        before = past[: len(past) - len(kept)]
+        room -= sum(map(self.size, kept))
+        abridged = self.abridged(before, room) if share else ()
+        gone = tuple(before[: len(before) - len(abridged)])
+        return replace(whole, steps=(*abridged, *kept, current)), gone
 
     def size(self, messages: Sequence[Message]) -> int:
         return tokens_of(messages, self.count)
@@ -197,20 +209,6 @@ class _Work:
             room -= size
             first -= 1
         return tuple(steps[first:])
-
-    def noted(
-        self,
-        made: Conversation,
-        gone: Sequence[StepMessages],
-        room: int,
-        summarise: Summarise | None,
-    ) -> Conversation:
-        """The conversation with a note on the steps that are gone."""
-        if not gone:
-            return made
-        spoken = max(0, self.budget.conversation - self.size(made.intent))
-        note = note_on(gone, self.count, spoken=spoken, room=room, summarise=summarise)
-        return replace(made, intent=with_note(made.intent, note))
 
     def result(
         self,

@@ -230,9 +230,11 @@ def build_few_shot(
     room = budget - count(about + SEPARATOR)
     entries = fitted(sections, parts, room, writing)
     text, order = _text(entries, about, writing.fence, options)
-    while entries and count(text) > budget:  # a tokenizer may join what stands side by side
+    tokens = count(text)
+    while entries and tokens > budget:  # a tokenizer may join what stands side by side
         entries = entries[:-1]
         text, order = _text(entries, about, writing.fence, options)
+        tokens = count(text)
     inside = {id(e.record) for e in entries}
     missed = [r for records in sections for r in records if id(r) not in inside]
     left_out += [_left("budget", r.hit, tokens=writing.least(r)) for r in missed]
@@ -241,7 +243,7 @@ def build_few_shot(
         text=text,
         shown=tuple(_shown(number, e) for number, e in enumerate(order, 1)),
         left_out=(*left_out, *_cut(sets)),
-        tokens=count(text),
+        tokens=tokens,
         budget=budget,
         counted_by=count.name,
         snapshot=sets[0].snapshot if sets else 0,
