@@ -12,8 +12,8 @@ from benchmarks.peers import Answers, Fetches, FetchesArrow, Peer
 from benchmarks.targets import TARGETS
 from benchmarks.workload import QUESTIONS
 
-_LOOKUPS = 4
-"""Lookups of one trajectory a repeat; each takes another id."""
+_LOOKUPS = 40
+"""Lookups of one trajectory a repeat, each of another id; the first, which fill caches, are few."""
 
 
 def read(bench: Bench) -> None:

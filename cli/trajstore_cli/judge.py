@@ -77,9 +77,10 @@ def judge(
 ) -> None:
     """Let a chat model score runs by a rubric.
 
-    Its scores become labels. The endpoint is any OpenAI-compatible one. Runs that this rubric, model and name have judged are
-    passed over, so the same command goes on where it stopped. --dry-run counts, and prints what the
-    judge would be asked about the first run. The exit code is 1 where a run could not be judged.
+    Its scores become labels. The endpoint is any OpenAI-compatible one. Runs that this rubric,
+    model and name have judged are passed over, so the same command goes on where it stopped.
+    --dry-run counts, and prints what the judge would be asked about the first run. The exit code is
+    1 where a run could not be judged.
 
     Example: trajstore judge pool --rubric research --endpoint http://localhost:8000/v1 --model M
     """

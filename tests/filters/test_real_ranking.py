@@ -57,11 +57,10 @@ def by_task(attempts: list[Attempt]) -> dict[str, list[Attempt]]:
 
 
 def efficiencies(attempts: list[Attempt]) -> list[float]:
-    found = []
+    found: list[float] = []
     for group in by_task(attempts).values():
         best = max(1, min((len(a.tools) for a in group if a.passed), default=1))
-        for attempt in group:
-            found.append(float(attempt.passed) * best / max(len(attempt.tools), best))
+        found += [float(a.passed) * best / max(len(a.tools), best) for a in group]
     return found
 
 
