@@ -72,7 +72,8 @@ def _near_rows(runs: View, goals: list[str], vectors: list[Vectors], alive: Bool
         rows, cosines = nearest(runs, vector, allowed, _LOOKED_AT)
         looked_at.append(rows)
         near.append(rows[cosines >= _LIKENESS.cosine])
-    looked_at += [by_words(runs, goal, alive, _LOOKED_AT)[0] for goal in goals]
+    if len(vectors) < len(goals):  # texts that share most words are near in vectors, too
+        looked_at += [by_words(runs, goal, alive, _LOOKED_AT)[0] for goal in goals]
     candidates = np.concatenate(looked_at)
     _, first = np.unique(runs.rows.text_of[candidates], return_index=True)
     candidates = candidates[first]
