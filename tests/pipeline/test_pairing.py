@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.pairs.worlds import run, sides, tables, turn
@@ -20,11 +21,13 @@ from trajstore.pairs import (
     rtmc_advantages,
     step_pairs,
     trajectory_pairs,
+    turn_keys,
+    turn_source,
 )
 from trajstore.pipeline import pairing_input
 from trajstore.pipeline.pairing import build_groups, build_pairs, compute_credit, write_credit
 from trajstore.pipeline.selecting import select
-from trajstore.schema import Label, Step, Trajectory
+from trajstore.schema import Label, Observation, Step, ToolCall, Trajectory
 
 
 def runs() -> list[Trajectory]:
@@ -55,6 +58,37 @@ def test_pairs_of_a_store_are_those_of_its_tables(store: Pool) -> None:
     assert pairs.num_rows == 6
     assert pairs == expected
     assert report.as_dict() == told.as_dict()
+
+
+def test_turn_keys_of_a_store_are_those_of_its_tables(pool: Pool) -> None:
+    """Steps that lie flat on disk have the keys of the lists that they were made of."""
+    call, other = ToolCall.of("f", {"x": 1}, "c"), ToolCall.of("g", {}, None)
+    broken = ToolCall(name="f", arguments_raw="{no json")
+    calls = [(), (call,), (other,), (broken,), (call, other)]
+    named, nameless = Observation(call_id="c", text="a"), Observation(text="in /tmp/x")
+    parts = Observation(text=None, content='[{"type":"text"}]')
+    results = [(), (named,), (nameless,), (parts,), (named, nameless)]
+    steps = [
+        Step(actor=actor, text="Say it.", tool_calls=made, observations=came)
+        for actor in ("agent", "user")
+        for made in calls
+        for came in results
+    ]
+    made = run("r", *steps)
+    pool.append([made])
+    source = pairing_input.pairing_input(pool, None, None, None, ()).turns
+    assert turn_keys(source) == turn_keys([made])
+    found, expected = (
+        pa.table(s(pa.array(["r"]), 60)).sort_by("step_index").column("digest")
+        for s in (source.digests, turn_source([made]).digests)
+    )
+    assert found == expected
+
+
+def test_only_the_columns_that_are_asked_for_are_read(store: Pool) -> None:
+    source = pairing_input.pairing_input(store, None, None, None, ()).turns
+    turns = source.turns(None, ("step_index", "own"))
+    assert turns.schema.names == ["step_index", "own"]
 
 
 def test_the_kind_of_options_says_the_level(store: Pool) -> None:

@@ -61,6 +61,22 @@ def test_the_narrow_error_column_says_what_the_results_say(pool: Pool) -> None:
     assert narrow[0][0] > 0
 
 
+def test_flat_steps_show_the_only_call_and_result_and_count_the_others(pool: Pool) -> None:
+    results = (Observation(call_id="1", text="one"), Observation(call_id="2", text="two"))
+    stored(
+        pool,
+        Step(actor="user", text="go"),
+        agent(("x", "1"), results=results[:1]),
+        agent(("x", "1"), ("y", "2"), results=results),
+    )
+    columns = "is_flat, n_calls, n_results, tool_name, result_call_id, observation, len(tool_calls)"
+    assert pool.sql(f"select {columns} from flat_steps order by step_index").fetchall() == [
+        (True, 0, 0, None, None, None, None),
+        (True, 1, 1, "x", "1", "one", None),
+        (False, 2, 2, None, None, None, 2),
+    ]
+
+
 def test_messages_come_in_order_with_results_behind_their_call(pool: Pool) -> None:
     stored(
         pool,

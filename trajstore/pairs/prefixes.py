@@ -2,12 +2,13 @@
 
 The sum of the keys of the steps before a step, each mixed with its position, stands for that whole
 prefix: equal prefixes have equal sums, and different ones have different sums but for a chance of
-about 2^-64. One window function computes it for every step, so no trie has to be walked.
+about 2^-64. One window function computes it for every step, so no trie has to be walked. XOR would
+not do: DuckDB mixes the parts of a hash by it, so the same turn twice would cancel out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, get_args
 
 from trajstore.errors import PairError
@@ -21,7 +22,9 @@ the agent said or thought beside an action does not count. ``actions``: the same
 actions, whatever came back.
 """
 
-_KEYED = "SELECT run, turns.*, {code} AS code FROM turns JOIN numbered USING (trajectory_id)"
+_KEYED = """
+    SELECT run, turns.* EXCLUDE (trajectory_id), {code} AS code
+    FROM turns JOIN numbered USING (trajectory_id)"""
 
 _CODED: Mapping[str, str] = {
     "exact": _KEYED.format(code="hash(step_index, turn)"),
@@ -35,12 +38,13 @@ _CODED: Mapping[str, str] = {
 }
 
 _NUMBERED = """
-    SELECT *, row_number() OVER (ORDER BY trajectory_id)::INT AS run FROM judged"""
+    SELECT * FROM judged JOIN (
+        SELECT trajectory_id, row_number() OVER (ORDER BY trajectory_id)::INT AS run FROM judged)
+        USING (trajectory_id)"""
 
 _PATH = """
-    SELECT run, step_index, actor, own, format_error, turn, action, seen, state, n_bytes, digest,
-        code,
-        {extra} (count(*) FILTER (own) OVER so_far)::INT AS own_no,
+    SELECT run, step_index, actor, own, code, {columns}
+        (count(*) FILTER (own) OVER so_far)::INT AS own_no,
         sum(code) OVER so_far - code AS before
     FROM ({coded})
     WINDOW so_far AS (PARTITION BY run ORDER BY step_index ROWS UNBOUNDED PRECEDING)"""
@@ -50,7 +54,7 @@ _STARTS = """
         min(step_index) FILTER (own) AS first_own,
         max(step_index) FILTER (own) + 1 AS ends,
         count(*) FILTER (own) AS turns,
-        coalesce(sum(hash(step_index, turn)) FILTER (own_no = 0), 0) AS start_exact,
+        coalesce(sum({exact}) FILTER (own_no = 0), 0) AS start_exact,
         coalesce(sum(code) FILTER (own_no = 0), 0) AS start,
         coalesce(sum(CASE WHEN actor = 'user' THEN hash(step_index, actor) ELSE code END)
             FILTER (own_no = 0), 0) AS start_but_user,
@@ -62,13 +66,39 @@ _STARTED = """
     SELECT * EXCLUDE (bucket),
         hash(bucket, tools_digest, said_goal,
             CASE WHEN first_own = 0 AND relation = 'branch' THEN hash(parent_id, parent_step) END,
-            CASE WHEN bool_or(is_dialogue) OVER (PARTITION BY task_id)
-                THEN start_but_user ELSE start END) AS prompt_key
+            CASE WHEN task_id IN (SELECT task_id FROM numbered JOIN starts USING (run)
+                WHERE is_dialogue) THEN start_but_user ELSE start END) AS prompt_key
     FROM (SELECT *, CASE WHEN is_asked THEN NULL ELSE goal_digest END AS said_goal
         FROM numbered JOIN starts USING (run))"""
 
 
-def follow(relations: Relations, prefix: Prefix, *, extra: Sequence[str] = ()) -> None:
+_OF_PREFIX: Mapping[Prefix, tuple[str, ...]] = {
+    "exact": ("turn",),
+    "observed": ("action", "seen"),
+    "actions": ("action", "seen"),
+}
+
+_ALWAYS = ("trajectory_id", "step_index", "actor", "own")
+
+PATH_COLUMNS = ("format_error", "turn", "action", "seen", "state", "n_bytes", "digest")
+"""Columns of turns that ``path`` has beside run, position, actor and ``own``."""
+
+
+def turn_columns(prefix: Prefix, columns: Iterable[str] = PATH_COLUMNS) -> tuple[str, ...]:
+    """What ``turns`` must have, so that :func:`follow` can make a ``path`` with those columns.
+
+    Raises:
+        PairError: there is no such prefix.
+    """
+    if prefix not in _CODED:
+        known = ", ".join(get_args(Prefix))
+        raise PairError(f"There is no prefix {prefix!r}; known are: {known}")
+    return tuple(dict.fromkeys((*_ALWAYS, *_OF_PREFIX[prefix], *columns)))
+
+
+def follow(
+    relations: Relations, prefix: Prefix, *, columns: Collection[str] = PATH_COLUMNS
+) -> None:
     """Make ``path`` (steps with their prefixes) and ``started`` (runs with their start).
 
     ``turns`` and ``judged`` must be there. ``run`` numbers the runs in order of their ids.
@@ -82,16 +112,16 @@ def follow(relations: Relations, prefix: Prefix, *, extra: Sequence[str] = ()) -
     Args:
         relations: where both relations are and become.
         prefix: what makes two prefixes equal.
-        extra: further columns of ``turns`` that ``path`` shall have.
+        columns: what ``path`` shall have of ``turns``, which must have :func:`turn_columns`.
+            Without ``turn``, ``start_exact`` of ``started`` says nothing.
 
     Raises:
         PairError: there is no such prefix.
     """
-    if prefix not in _CODED:
-        known = ", ".join(get_args(Prefix))
-        raise PairError(f"There is no prefix {prefix!r}; known are: {known}")
+    turn_columns(prefix, columns)
     relations.make("numbered", _NUMBERED)
-    more = "".join(f" {name}," for name in extra)
-    relations.make("path", _PATH.format(coded=_CODED[prefix], extra=more))
-    relations.make("starts", _STARTS)
+    kept = "".join(f" {name}," for name in columns)
+    relations.make("path", _PATH.format(coded=_CODED[prefix], columns=kept))
+    exact = "hash(step_index, turn)" if "turn" in columns else "NULL::UBIGINT"
+    relations.make("starts", _STARTS.format(exact=exact))
     relations.make("started", _STARTED)

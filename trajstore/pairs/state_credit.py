@@ -16,7 +16,7 @@ from trajstore.errors import PairError
 from trajstore.pairs.credit import Credit, RewardSource, credit_of, discounted, rewards_query
 from trajstore.pairs.groups import EPS, GroupOptions, group_advantages
 from trajstore.pairs.policies import TIE
-from trajstore.pairs.prefixes import follow
+from trajstore.pairs.prefixes import follow, turn_columns
 from trajstore.pairs.relations import Relations
 from trajstore.pairs.runs import RunRules, judged_runs
 from trajstore.pairs.turns import Steps, turn_source
@@ -41,6 +41,8 @@ class StateOptions:
 DEFAULT_STATE_OPTIONS = StateOptions()
 """Undiscounted returns of every judged run."""
 
+_OF_TURNS = ("action", "state", "state_key", "reward")
+
 _VISITS = """
     SELECT run, step_index, s.trajectory_id, p.action, g.value AS gain,
         s.value AS outcome, s.success,
@@ -49,8 +51,10 @@ _VISITS = """
     WHERE p.own"""
 
 _FIRSTS = """
-    SELECT * FROM visits QUALIFY row_number() OVER (PARTITION BY run, state ORDER BY step_index) = 1
-    """
+    SELECT v.* FROM visits v LEFT JOIN (
+        SELECT run, state, min(step_index) AS first FROM visits GROUP BY ALL HAVING count(*) > 1)
+        again USING (run, state)
+    WHERE first IS NULL OR step_index = first"""
 
 
 def _make_visits(
@@ -63,8 +67,9 @@ def _make_visits(
     """Make ``visits``: one row an agent step, with its state, its action and its return."""
     judged = judged_runs(rows, options.runs, labels=labels, collapse=False)
     made.put("judged", judged.kept)
-    made.put("turns", turn_source(steps).turns(judged.kept.column("trajectory_id")))
-    follow(made, "observed", extra=("state_key", "reward"))
+    wanted = turn_columns("observed", _OF_TURNS)
+    made.put("turns", turn_source(steps).turns(judged.kept.column("trajectory_id"), wanted))
+    follow(made, "observed", columns=_OF_TURNS)
     made.make("own", "SELECT run, step_index, reward FROM path WHERE own")
     rewards = made.rows(rewards_query(options.source, "own", "started", "run"))
     made.put("gains", discounted(rewards, gamma=options.gamma, key="run"))
@@ -72,14 +77,18 @@ def _make_visits(
 
 
 _RTMC = """
-    WITH states AS (
-        SELECT state, fsum(gain ORDER BY run) / count(*) AS v FROM firsts GROUP BY state),
+    WITH shared AS (SELECT state FROM firsts GROUP BY state HAVING count(*) > 1),
+    states AS (
+        SELECT state, fsum(gain ORDER BY run) / count(*) AS v
+        FROM firsts SEMI JOIN shared USING (state) GROUP BY state),
     actions AS (
         SELECT state, action, count(*) AS n, fsum(gain ORDER BY run) AS total
-        FROM firsts GROUP BY state, action)
+        FROM firsts SEMI JOIN shared USING (state) GROUP BY state, action)
     SELECT trajectory_id, step_index, q - v AS value, q, v, n
-    FROM (SELECT *, ({kappa} * v + total) / ({kappa} + n) AS q
-        FROM firsts JOIN states USING (state) JOIN actions USING (state, action))
+    FROM (SELECT *, ({kappa} * v + total) / ({kappa} + n) AS q FROM (
+        SELECT run, trajectory_id, step_index, coalesce(n, 1) AS n,
+            coalesce(s.v, gain) + 0.0 AS v, coalesce(total, gain) + 0.0 AS total
+        FROM firsts LEFT JOIN states s USING (state) LEFT JOIN actions USING (state, action)))
     ORDER BY run, step_index"""
 
 
@@ -127,15 +136,18 @@ def rtmc_advantages(
 Normaliser = Literal["std", "mean"]
 
 _GIGPO = """
-    WITH states AS (
+    WITH shared AS (SELECT state FROM visits GROUP BY state HAVING count(*) > 1),
+    states AS (
         SELECT state, count(*) AS n,
             fsum(gain ORDER BY run, step_index) / n AS mean,
             list(gain ORDER BY run, step_index) AS gains,
             sqrt(list_sum(list_transform(gains, lambda g: (g - mean) ** 2)) / n) AS std
-        FROM visits GROUP BY state)
+        FROM visits SEMI JOIN shared USING (state) GROUP BY state)
     SELECT trajectory_id, step_index, episode + {weight} * step AS value, episode, step, n
-    FROM (SELECT *, advantage AS episode, (gain - mean) / {scale} AS step
-        FROM visits JOIN states USING (state) JOIN groups USING (trajectory_id))
+    FROM (SELECT run, trajectory_id, step_index, advantage AS episode,
+            CASE WHEN mean IS NULL THEN gain - gain ELSE (gain - mean) / {scale} END AS step,
+            coalesce(n, 1) AS n
+        FROM visits LEFT JOIN states USING (state) JOIN groups USING (trajectory_id))
     ORDER BY run, step_index"""
 
 GIGPO_OPTIONS = StateOptions(gamma=0.95)

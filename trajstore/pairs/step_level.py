@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from trajstore.errors import PairError
 from trajstore.pairs.finishing import Build, finished
 from trajstore.pairs.policies import TIE
-from trajstore.pairs.prefixes import Prefix, follow
+from trajstore.pairs.prefixes import Prefix, follow, turn_columns
 from trajstore.pairs.relations import Relations, listed
 from trajstore.pairs.report import PairReport
 from trajstore.pairs.runs import Cost, RunRules, judged_runs
@@ -106,10 +106,12 @@ def step_pairs(
     runs = judged_runs(rows, options.runs, labels=labels)
     with Relations(all_judged=runs.kept) as made:
         made.make("judged", _SEVERAL.format(any=values is not None, same=TIE))
-        made.put("turns", source.turns(made.rows("SELECT trajectory_id FROM judged").column(0)))
-        follow(made, options.prefix)
-        made.make("actions", _actions_query(made, options, values))
-        made.make("branches", _BRANCHES.format(least=options.least_runs))
+        ids = made.rows("SELECT trajectory_id FROM judged").column(0)
+        made.put("turns", source.turns(ids, turn_columns(options.prefix, _OF_TURNS)))
+        follow(made, options.prefix, columns=_OF_TURNS)
+        made.make("actions", _actions_query(made, values))
+        made.make("nodes", _NODES)
+        made.make("branches", _BRANCHES.format(least=options.least_runs, cost=options.cost))
         made.make("proposed", _PROPOSED[options.policy].format(margin=options.margin, same=TIE))
         made.make("found", _FOUND)
         made.make("task_reasons", _TASK_REASONS.format(any=values is not None, same=TIE))
@@ -176,25 +178,29 @@ def label_values(labels: pa.Table, name: str) -> pa.Table:
         return found
 
 
+_OF_TURNS = ("format_error", "turn", "action", "state", "n_bytes", "digest")
+
 _SEVERAL = """
-    SELECT * FROM all_judged WINDOW task AS (PARTITION BY task_id)
-    QUALIFY count(*) OVER task > 1
-        AND ({any} OR max(value) OVER task - min(value) OVER task > {same})"""
+    SELECT * FROM all_judged WHERE task_id IN (
+        SELECT task_id FROM all_judged GROUP BY task_id
+        HAVING count(*) > 1 AND ({any} OR max(value) - min(value) > {same}))"""
 
 _ACTIONS = """
-    SELECT task_id, hash(prompt_key, before, state) AS node, action, run, step_index,
-        format_error, {value} AS worth,
-        coalesce({cost}::DOUBLE, 'inf'::DOUBLE) AS cost
+    SELECT hash(prompt_key, before, state) AS node, action, run, step_index,
+        format_error, {value} AS worth
     FROM path JOIN started USING (run) {given} WHERE own"""
 
+_NODES = """
+    SELECT node, min(action) < max(action) AS is_open, any_value(run) AS run
+    FROM actions GROUP BY node HAVING count(*) > 1"""
+
 _BRANCHES = """
-    WITH open AS (
-        SELECT node FROM actions GROUP BY node HAVING min(action) < max(action))
     SELECT node, action, any_value(task_id) AS task_id, count(*) AS n,
         fsum(worth ORDER BY run) / count(*) AS q,
         arg_min({{'run': run, 'step': step_index, 'error': format_error}},
-            {{'w': -worth, 'c': cost, 'i': run}}) AS best
-    FROM actions SEMI JOIN open USING (node)
+            {{'w': -worth, 'c': coalesce({cost}::DOUBLE, 'inf'::DOUBLE), 'i': run}}) AS best
+    FROM actions SEMI JOIN (SELECT node FROM nodes WHERE is_open) USING (node)
+    JOIN started USING (run)
     GROUP BY node, action HAVING count(*) >= {least}"""
 
 _SIDES = """b.node, b.best AS better, w.best AS worse,
@@ -228,9 +234,7 @@ _FOUND = """
     JOIN path b ON b.run = worse.run AND b.step_index = worse.step"""
 
 _TASK_REASONS = """
-    WITH shared AS (
-        SELECT task_id, max(n) > 1 AS meets FROM (
-            SELECT task_id, count(*) AS n FROM actions GROUP BY task_id, node) GROUP BY task_id),
+    WITH shared AS (SELECT DISTINCT task_id, true AS meets FROM nodes JOIN started USING (run)),
     firsts AS (
         SELECT task_id, min(turn) = max(turn) AND bool_and(actor = 'system') AS has_system
         FROM path JOIN started USING (run) WHERE step_index = 0 GROUP BY task_id),
@@ -253,9 +257,9 @@ _TASK_REASONS = """
     LEFT JOIN parted USING (task_id) LEFT JOIN prompts USING (task_id)"""
 
 
-def _actions_query(made: Relations, options: StepPairOptions, values: pa.Table | None) -> str:
+def _actions_query(made: Relations, values: pa.Table | None) -> str:
     if values is None:
-        return _ACTIONS.format(value="value", cost=options.cost, given="")
+        return _ACTIONS.format(value="value", given="")
     for name in ("trajectory_id", "step_index", "value"):
         if name not in values.column_names:
             raise PairError(
@@ -263,4 +267,4 @@ def _actions_query(made: Relations, options: StepPairOptions, values: pa.Table |
             )
     made.put("given_values", values)
     given = "JOIN given_values v USING (trajectory_id, step_index)"
-    return _ACTIONS.format(value="v.value", cost=options.cost, given=given)
+    return _ACTIONS.format(value="v.value", given=given)

@@ -118,7 +118,8 @@ def subgoal_credit(
     judged = judged_runs(rows, rules, collapse=False).kept
     with Relations(marks=subgoals, judged=rows) as made:
         made.put("failed", judged.filter(pc.equal(judged.column("value"), 0.0)))
-        made.put("turns", turn_source(steps).turns(judged.column("trajectory_id")))
+        wanted = ("trajectory_id", "step_index", "own")
+        made.put("turns", turn_source(steps).turns(judged.column("trajectory_id"), wanted))
         made.put("estimates", _VALUES_SCHEMA.empty_table() if values is None else values)
         made.make("spans", _SPANS)
         made.make("falls", _FALLS)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from trajstore.errors import PairError
 from trajstore.pairs.finishing import Build, finished
 from trajstore.pairs.policies import TIE, Policy, better, proposals_query
-from trajstore.pairs.prefixes import Prefix, follow
+from trajstore.pairs.prefixes import Prefix, follow, turn_columns
 from trajstore.pairs.relations import Relations, literal
 from trajstore.pairs.report import PairReport
 from trajstore.pairs.runs import Cost, RunRules, judged_runs
@@ -120,8 +120,10 @@ def trajectory_pairs(
     runs = judged_runs(rows, options.runs, labels=labels)
     with Relations(all_judged=runs.kept) as made:
         made.make("judged", _CONTRASTING.format(tie=options.efficiency_tiebreak, same=TIE))
-        made.put("turns", source.turns(made.rows("SELECT trajectory_id FROM judged").column(0)))
-        follow(made, options.prefix)
+        ids = made.rows("SELECT trajectory_id FROM judged").column(0)
+        of_turns = _OF_TURNS | ({"seen"} if options.policy == "hard_negatives" else set())
+        made.put("turns", source.turns(ids, turn_columns(options.prefix, sorted(of_turns))))
+        follow(made, options.prefix, columns=sorted(of_turns))
         made.make("candidates", _CANDIDATES.format(cost=options.cost, length=options.length))
         is_better = better(options.margin, efficiency_tiebreak=options.efficiency_tiebreak)
         made.make("proposals", proposals_query(options.policy, is_better=is_better, k=options.k))
@@ -141,10 +143,12 @@ def trajectory_pairs(
         return finished(made, build, source=source, rows=rows, dropped=runs.dropped)
 
 
+_OF_TURNS = frozenset({"turn", "action", "n_bytes", "digest"})
+
 _CONTRASTING = """
-    SELECT * FROM all_judged WINDOW task AS (PARTITION BY task_id)
-    QUALIFY count(*) OVER task > 1
-        AND (max(value) OVER task - min(value) OVER task > {same} OR {tie})"""
+    SELECT * FROM all_judged WHERE task_id IN (
+        SELECT task_id FROM all_judged GROUP BY task_id
+        HAVING count(*) > 1 AND (max(value) - min(value) > {same} OR {tie}))"""
 
 _CANDIDATES = """
     SELECT *, {length}::DOUBLE AS length, coalesce({cost}::DOUBLE, 'inf'::DOUBLE) AS cost

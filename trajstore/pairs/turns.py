@@ -25,10 +25,13 @@ _RUNS_A_CHUNK = 512
 class TurnSource(Protocol):
     """What pairs and credit ask about steps; a pipeline implements it over a store's snapshot."""
 
-    def turns(self, ids: pa.Array | None = None) -> pa.Table | pa.RecordBatchReader:
+    def turns(
+        self, ids: pa.Array | None = None, columns: Iterable[str] = TURN_SCHEMA.names
+    ) -> pa.Table | pa.RecordBatchReader:
         """Rows of :data:`TURN_SCHEMA` for at least those runs (for all where None), in any order.
 
-        Whoever asks takes the rows of the runs that matter; a reader is read once.
+        Whoever asks takes the rows of the runs that matter; a reader is read once. Columns that
+        are not asked for may be left out.
         """
 
     def rewards(self, ids: pa.Array | None = None) -> pa.Table | pa.RecordBatchReader:
@@ -69,9 +72,11 @@ class ArrowTurns:
         used = {f.name: f.type for f in STEP_SCHEMA if f.name in _USED}
         self._steps = with_columns(steps, used)
 
-    def turns(self, ids: pa.Array | None = None) -> pa.Table:
+    def turns(
+        self, ids: pa.Array | None = None, columns: Iterable[str] = TURN_SCHEMA.names
+    ) -> pa.Table:
         """Turn keys of those runs."""
-        return self._rows(turns_query("steps", _wanted(ids)), ids)
+        return self._rows(turns_query("steps", _wanted(ids), columns=columns), ids)
 
     def rewards(self, ids: pa.Array | None = None) -> pa.Table:
         """Rewards of the agent's own steps."""
@@ -113,23 +118,45 @@ _USED = frozenset(
 
 _OWN = "actor = 'agent' AND NOT coalesce(is_copied, false)"
 
+_CALLED = """CASE WHEN len(tool_calls) > 0 THEN array_to_string(list_transform(tool_calls,
+            lambda c: concat(c.name, chr(31), coalesce(c.arguments, c.arguments_raw))
+            ), chr(30)) END"""
+
+_CAME = """CASE WHEN len(observations) > 1 OR observations[1].content IS NOT NULL
+            THEN array_to_string(list_transform(observations,
+                lambda o: concat(o.text, chr(31) || o.content)), chr(30))
+            ELSE observations[1].text END"""
+
+_LINKS = """CASE WHEN len(observations) > 0 THEN array_to_string(list_transform(observations,
+            lambda o, place: CASE WHEN o.call_id IS NULL THEN place ELSE coalesce(list_position(
+                list_transform(tool_calls, lambda c: c.call_id), o.call_id), 0) END), ',') END"""
+
+_NESTED = {"called": _CALLED, "came": _CAME, "links": _LINKS}
+
+_FLAT = {
+    "called": f"""CASE WHEN NOT is_flat THEN {_CALLED}
+            WHEN n_calls = 1 THEN concat(tool_name, chr(31), coalesce(arguments, arguments_raw))
+            END""",
+    "came": f"""CASE WHEN NOT is_flat THEN {_CAME}
+            WHEN observation_content IS NULL THEN observation
+            ELSE concat(observation, chr(31), observation_content) END""",
+    "links": f"""CASE WHEN NOT is_flat THEN {_LINKS} WHEN n_results = 0 THEN NULL
+            WHEN n_calls = 1 OR result_call_id IS NULL THEN '1' ELSE '0' END""",
+}
+"""The same over the view ``flat_steps``, where a result that names a call names the only one."""
+
 _SPOKEN = f"""
     SELECT trajectory_id, step_index, actor, reward, state, state_key,
         coalesce(format_error, false) AS format_error, {_OWN} AS own,
         coalesce(text, '') AS said, coalesce(reasoning, '') AS thought,
         coalesce(content, '') AS content,
-        CASE WHEN len(tool_calls) > 0 THEN array_to_string(list_transform(tool_calls,
-            lambda c: concat(c.name, chr(31), coalesce(c.arguments, c.arguments_raw))
-            ), chr(30)) END AS called,
-        CASE WHEN len(observations) > 1 OR observations[1].content IS NOT NULL
-            THEN array_to_string(list_transform(observations,
-                lambda o: concat(o.text, chr(31) || o.content)), chr(30))
-            ELSE observations[1].text END AS came,
-        CASE WHEN len(observations) > 0 THEN list_transform(observations, lambda o, place:
-            CASE WHEN o.call_id IS NULL THEN place
-                ELSE coalesce(list_position(ids, o.call_id), 0) END) END AS links
-    FROM (SELECT *, list_transform(tool_calls, lambda c: c.call_id) AS ids
-        FROM {{steps}} WHERE {{where}})"""
+        {{called}} AS called, {{came}} AS came, {{links}} AS links
+    FROM {{steps}} WHERE {{where}}"""
+
+
+def _spoken(steps: str, where: str, *, flat: bool) -> str:
+    return _SPOKEN.format(steps=steps, where=where, **(_FLAT if flat else _NESTED))
+
 
 _UUID = r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
 _TIME = r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
@@ -148,8 +175,9 @@ def masked_hash(text: str, plain: str) -> str:
     """
     signs = (
         f"contains({text}, '/tmp/') OR contains({text}, '/var/folders/') "
-        f"OR contains({text}, '0x') OR regexp_matches({text}, '-\\d\\d[T ]\\d\\d:\\d\\d') "
-        f"OR regexp_matches({text}, '-[0-9a-fA-F]{{4}}-[0-9a-fA-F]{{4}}-[0-9a-fA-F]{{4}}-')"
+        f"OR contains({text}, '0x') OR contains({text}, '-') AND ("
+        f"regexp_matches({text}, '-\\d\\d[T ]\\d\\d:\\d\\d') "
+        f"OR regexp_matches({text}, '-[0-9a-fA-F]{{4}}-[0-9a-fA-F]{{4}}-[0-9a-fA-F]{{4}}-'))"
     )
     found = text
     for pattern, kind in (
@@ -163,27 +191,34 @@ def masked_hash(text: str, plain: str) -> str:
 
 
 _DIGEST = """sha256(concat(actor, chr(28), said, chr(28), thought, chr(28), content, chr(28),
-                called, chr(28), came, chr(28), array_to_string(links, ',')))"""
+                called, chr(28), came, chr(28), links))"""
 
 _OPENING = 8
 """Steps that may be the prompt of whole runs; their digests cost no second look at the texts."""
 
 
-def turns_query(steps: str, where: str = "true") -> str:
+def turns_query(
+    steps: str,
+    where: str = "true",
+    *,
+    columns: Iterable[str] = TURN_SCHEMA.names,
+    flat: bool = False,
+) -> str:
     """One SELECT that gives :data:`TURN_SCHEMA` rows.
 
     Args:
         steps: a relation in ``STEP_SCHEMA``, such as the view ``steps`` of a store.
         where: condition on its rows; it must take whole runs.
+        columns: which columns to give; what only the others need is not read.
+        flat: whether the relation is the view ``flat_steps`` of a store, which is quicker.
     """
-    words = masked_hash("words", "hash(words)")
-    return f"""
+    made = f"""
         SELECT trajectory_id, step_index, actor, own, format_error,
             hash(actor, said, thought, content, called_key, came_key, links) AS turn,
             CASE WHEN actor <> 'agent' THEN NULL
-                WHEN called IS NULL THEN hash('said', {words})
+                WHEN called IS NULL THEN hash('said', words_key)
                 ELSE {masked_hash("called", "called_key")} END AS action,
-            hash(CASE WHEN actor <> 'agent' THEN hash({words}, content) END,
+            hash(CASE WHEN actor <> 'agent' THEN hash(words_key, content) END,
                 {masked_hash("came", "came_key")}, links) AS seen,
             {masked_hash("state", "hash(state)")} AS state,
             state_key, reward,
@@ -192,10 +227,13 @@ def turns_query(steps: str, where: str = "true") -> str:
             CASE WHEN actor IN ('system', 'user') AND step_index < {_OPENING}
                 THEN {_DIGEST} END AS digest
         FROM (SELECT *, hash(called) AS called_key, hash(came) AS came_key,
-                CASE WHEN actor = 'agent' AND called IS NULL
-                    THEN regexp_replace(lower(trim(said)), '\\s+', ' ', 'g')
-                    WHEN actor <> 'agent' THEN said END AS words
-            FROM ({_SPOKEN.format(steps=steps, where=where)}))"""
+                CASE WHEN words IS NOT NULL THEN {masked_hash("words", "hash(words)")} END
+                    AS words_key
+            FROM (SELECT *, CASE WHEN actor = 'agent' AND called IS NULL
+                        THEN regexp_replace(lower(trim(said)), '\\s+', ' ', 'g')
+                        WHEN actor <> 'agent' THEN said END AS words
+                FROM ({_spoken(steps, where, flat=flat)})))"""
+    return f"SELECT {', '.join(columns)} FROM ({made})"
 
 
 def step_rewards_query(steps: str, where: str = "true") -> str:
@@ -209,14 +247,15 @@ def step_rewards_query(steps: str, where: str = "true") -> str:
         SELECT trajectory_id, step_index, reward FROM {steps} WHERE {_OWN} AND {where}"""
 
 
-def digests_query(steps: str, where: str) -> str:
+def digests_query(steps: str, where: str, *, flat: bool = False) -> str:
     """One SELECT of ``trajectory_id, step_index, digest``; the digest is SHA-256 of the turn.
 
     Unlike the keys of :func:`turns_query` it is the same in every version and on every machine.
+    ``flat`` is as there.
     """
     return f"""
         SELECT trajectory_id, step_index, {_DIGEST} AS digest
-        FROM ({_SPOKEN.format(steps=steps, where=where)})"""
+        FROM ({_spoken(steps, where, flat=flat)})"""
 
 
 def turn_keys(steps: Steps) -> pa.Table:

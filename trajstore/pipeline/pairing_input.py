@@ -16,6 +16,7 @@ from trajstore.pairs import (
     NAMED_SUBGOAL,
     RUN_COLUMNS,
     SUBGOAL,
+    TURN_SCHEMA,
     RunRules,
     digests_query,
     step_rewards_query,
@@ -46,9 +47,13 @@ class StoreTurns:
             else "true"
         )
 
-    def turns(self, ids: pa.Array | None = None) -> pa.RecordBatchReader:
+    def turns(
+        self, ids: pa.Array | None = None, columns: Iterable[str] = TURN_SCHEMA.names
+    ) -> pa.RecordBatchReader:
         """Turn keys, streamed; of a few runs only those, of many all that fit the condition."""
-        return self._stream(lambda where: turns_query("steps", where), ids)
+        return self._stream(
+            lambda where: turns_query("flat_steps", where, columns=columns, flat=True), ids
+        )
 
     def rewards(self, ids: pa.Array | None = None) -> pa.RecordBatchReader:
         """Rewards of the agent's own steps, streamed; of no fewer runs than were asked for."""
@@ -57,7 +62,9 @@ class StoreTurns:
     def digests(self, ids: pa.Array, n_steps: int) -> pa.RecordBatchReader:
         """Digests of the first steps, streamed."""
         first = f"step_index < {int(n_steps)}"
-        return self._stream(lambda where: digests_query("steps", f"{where} AND {first}"), ids)
+        return self._stream(
+            lambda where: digests_query("flat_steps", f"{where} AND {first}", flat=True), ids
+        )
 
     def _stream(self, query: Callable[[str], str], ids: pa.Array | None) -> pa.RecordBatchReader:
         """The rows of the runs; of all that fit where one pass costs less than looking them up."""

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from trajstore.errors import QueryError
-from trajstore.store.views import VIEW_NAMES
+from trajstore.store.views import UNLISTED_VIEWS, VIEW_NAMES
 
 _TABLE_FUNCTIONS = frozenset(
     {"unnest", "range", "generate_series", "json_each", "json_tree", "summary", "regexp_matches"}
@@ -84,7 +84,7 @@ def _check_tree(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
                 raise QueryError(_refusal("table function", name))
         elif node.get("type") == "BASE_TABLE":
             name = str(node.get("table_name", "")).lower()
-            if name not in named and name not in VIEW_NAMES:
+            if name not in named and name not in {*VIEW_NAMES, *UNLISTED_VIEWS}:
                 raise QueryError(_refusal("table", name))
         elif node.get("class") == "FUNCTION":
             name = str(node.get("function_name", "")).lower()

@@ -102,6 +102,7 @@ class Reader:
         statements = {
             "_steps": views.stored_steps(self.snapshot, dead=dead),
             "steps": views.STEPS,
+            "flat_steps": views.FLAT_STEPS,
             "labels": views.records(views.LABELS, paths["label"], dead=dead),
             "_outcomes": views.OUTCOMES,
             "trajectories": views.trajectories(

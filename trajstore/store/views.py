@@ -10,6 +10,7 @@ from trajstore.schema import LABEL_SCHEMA, STEP_SCHEMA, TRAJECTORY_SCHEMA
 from trajstore.store.connection import quoted
 from trajstore.store.flat import (
     ARGUMENTS_RAW_SQL,
+    CALL,
     CALLS_SQL,
     FLAT_COLUMNS,
     RESULT,
@@ -36,6 +37,9 @@ VIEW_NAMES = (
     "uses",
 )
 """Views that user SQL may name."""
+
+UNLISTED_VIEWS = ("flat_steps",)
+"""Views that SQL may name too, and that follow the form on disk: quicker, and longer to write."""
 
 VIEW_MEANINGS = {
     "trajectories": "one row an attempt, with the effective outcome; `source_success` and "
@@ -159,6 +163,21 @@ STEPS = f"""
     )
 } FROM _steps"""
 """The ``steps`` view, over the stored steps."""
+
+FLAT_STEPS = f"""
+    SELECT {", ".join(STEP_SCHEMA.names)}, shape IS NOT NULL AS is_flat,
+        CASE WHEN shape IS NULL THEN coalesce(len(tool_calls), 0) ELSE shape & {CALL} END::INTEGER
+            AS n_calls,
+        CASE WHEN shape IS NULL THEN coalesce(len(observations), 0)
+            ELSE (shape & {RESULT}) // {RESULT} END::INTEGER AS n_results,
+        call_id, tool_name, arguments, {ARGUMENTS_RAW_SQL} AS arguments_raw,
+        {RESULT_ID_SQL} AS result_call_id, observation, is_error, observation_content
+    FROM _steps"""
+"""The view ``flat_steps``, for queries over the text of all steps: no list is built.
+
+Where ``is_flat``, a step has at most one call and one result, they are in the columns from
+``call_id`` on, and ``tool_calls`` and ``observations`` are null; other steps have just these lists.
+"""
 
 TOOL_CALLS = f"""
     SELECT trajectory_id, step_index, actor, CAST(0 AS BIGINT) AS call_index, tool_name AS name,

@@ -28,7 +28,7 @@ ERROR_STATUS = (
 _JUDGED = """
     WITH told AS (
         SELECT trajectory_id, step_index, call_index, name,
-            name || chr(31) || coalesce(arguments, '') AS action,
+            CASE WHEN name IS NOT NULL THEN hash(name, coalesce(arguments, '')) END AS action,
             CASE
                 WHEN is_error IS NOT NULL THEN is_error
                 WHEN observation IS NULL THEN NULL

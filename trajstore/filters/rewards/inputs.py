@@ -21,9 +21,8 @@ INPUTS: dict[str, str] = {
         FROM tool_calls WHERE actor = 'agent' AND NOT is_copied AND {where}
         ORDER BY trajectory_id, step_index, call_index""",
     "steps": """
-        SELECT trajectory_id, step_index, actor, text,
-            coalesce(len(tool_calls), 0)::INTEGER AS n_calls
-        FROM steps WHERE NOT is_copied AND {where} ORDER BY trajectory_id, step_index""",
+        SELECT trajectory_id, step_index, actor, text, n_calls
+        FROM flat_steps WHERE NOT is_copied AND {where} ORDER BY trajectory_id, step_index""",
     "actions": """
         SELECT trajectory_id, step_index, reward
         FROM steps WHERE actor = 'agent' AND NOT is_copied AND {where}

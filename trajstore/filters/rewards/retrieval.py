@@ -28,14 +28,17 @@ LEAST_CHARACTERS = 5
 _LOOKED_AT = 20_000
 _KEY = r"""["'][\w -]+["']\s*:"""
 
-_WORDS = "unnest(list_distinct(regexp_extract_all({text}, {pattern})))"
-_SAID = _WORDS.format(text=f"left(text, {_LOOKED_AT})", pattern="$token")
+_WORDS = f"""unnest(regexp_extract_all(
+            CASE WHEN strlen({{text}}) > {_LOOKED_AT} THEN left({{text}}, {_LOOKED_AT})
+                ELSE {{text}} END, {{pattern}}))"""
+_SAID = _WORDS.format(text="text", pattern="$token")
 # A key of JSON is matched as a whole, so that no token is found in it; tokens begin with no quote.
-_SHOWN = _WORDS.format(text=f"left(observation, {_LOOKED_AT})", pattern="$shown")
+_SHOWN = _WORDS.format(text="observation", pattern="$shown")
+
+_A_STEP = 2**31  # Places are one number, step by step and call by call: numbers compare fast.
 
 _TOKENS_SHOWN = f"""
-        SELECT trajectory_id, token,
-            min({{{{'step_index': step_index, 'call_index': call_index}}}}) AS first
+        SELECT trajectory_id, token, min(step_index::BIGINT * {_A_STEP} + call_index) AS first
         FROM (SELECT trajectory_id, step_index, call_index, trim(word, '.:-') AS token
               FROM (SELECT trajectory_id, step_index, call_index, {_SHOWN} AS word
                     FROM calls WHERE observation IS NOT NULL AND {{calls}})
@@ -58,19 +61,18 @@ _QUERY = f"""
         UNION ALL
         SELECT trajectory_id, step_index, true, arguments FROM calls WHERE arguments IS NOT NULL),
     mentions AS (
-        SELECT trajectory_id, token,
-            min({{'step_index': step_index, 'by_agent': by_agent}}) AS first
+        SELECT trajectory_id, token, min(step_index::BIGINT * 2 + by_agent::INTEGER) AS first
         FROM (SELECT trajectory_id, step_index, by_agent, trim(word, '.:-') AS token
               FROM (SELECT trajectory_id, step_index, by_agent, {_SAID} AS word FROM said))
         WHERE len(token) >= $least GROUP BY trajectory_id, token),
     retrieved AS ({_RETRIEVED}),
     candidates AS (
-        SELECT trajectory_id, token, r.first AS first, m.first.step_index AS used_at
+        SELECT trajectory_id, token, r.first AS first, (m.first // 2)::INTEGER AS used_at
         FROM retrieved r JOIN mentions m USING (trajectory_id, token)
-        WHERE m.first.step_index > r.first.step_index AND m.first.by_agent),
+        WHERE m.first // 2 > r.first // {_A_STEP} AND m.first % 2 = 1),
     other AS ({_OTHER})
-    SELECT trajectory_id, c.first.step_index AS step_index, c.first.call_index AS call_index,
-        count(*) AS n_tokens,
+    SELECT trajectory_id, (c.first // {_A_STEP})::INTEGER AS step_index,
+        c.first % {_A_STEP} AS call_index, count(*) AS n_tokens,
         min({{'at': used_at, 'token': token}}).token AS token,
         min(used_at) AS used_at
     FROM candidates c LEFT JOIN other o USING (trajectory_id, token)

@@ -15,10 +15,14 @@ QUESTION = r"""\?["')\]*_\s]*$"""
 """A step without calls whose text ends like this asks something."""
 
 _QUERY = """
-    WITH asked AS (
+    WITH ambiguous AS (
+        SELECT trajectory_id FROM scores WHERE name = $ambiguous
+        GROUP BY 1 HAVING arg_max(value, {
+            'label': label_id IS NOT NULL, 'at': created_at, 'id': label_id}) > 0),
+    asked AS (
         SELECT trajectory_id, step_index, actor, text, n_calls,
             lead(actor) OVER (PARTITION BY trajectory_id ORDER BY step_index) AS next
-        FROM steps WHERE actor <> 'environment'),
+        FROM steps SEMI JOIN ambiguous USING (trajectory_id) WHERE actor <> 'environment'),
     fired AS (
         SELECT trajectory_id, step_index, call_index, 'successful-call' AS name, $success AS value,
             name AS rationale FROM judged WHERE NOT failed
@@ -40,10 +44,7 @@ _QUERY = """
             'asks the user, whose goal is ambiguous'
         FROM asked
         WHERE actor = 'agent' AND n_calls = 0 AND next = 'user'
-            AND regexp_matches(text, $question)
-            AND trajectory_id IN (SELECT trajectory_id FROM scores
-                WHERE name = $ambiguous GROUP BY 1 HAVING arg_max(value, {
-                    'label': label_id IS NOT NULL, 'at': created_at, 'id': label_id}) > 0))
+            AND regexp_matches(text, $question))
     SELECT trajectory_id, step_index::INTEGER AS step_index, name, value::DOUBLE AS value,
         arg_min(rationale, call_index) AS rationale
     FROM fired GROUP BY ALL ORDER BY trajectory_id, step_index, name"""
