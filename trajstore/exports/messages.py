@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trajstore.schema import Observation, Step, ToolCall, Trajectory, clean_text, counted
@@ -78,6 +78,9 @@ class Chat:
     """For each message, whether loss may fall on it; True for assistant messages only."""
     applied: Mapping[str, int]
     """Rule -> how often it applied; rules that did not are absent."""
+    step_of: list[int] = field(default_factory=list)
+    """For each message, the index of the step that it comes from; of the goal, that of the first
+    agent step."""
 
 
 def chat_messages(trajectory: Trajectory) -> list[Message]:
@@ -141,6 +144,8 @@ class _Writer:
         self._applied: Counter[str] = Counter()
         self._ids = _Ids(trajectory, self._applied)
         self._closed = 0
+        self._step = -1
+        self._step_of: list[int] = []
 
     def end_prompt(self) -> int:
         """End a part: what follows is not merged into it; how many messages there are."""
@@ -153,9 +158,11 @@ class _Writer:
             messages=self._messages,
             trainable=self._trainable,
             applied={k: n for k, n in self._applied.items() if n},
+            step_of=self._step_of,
         )
 
     def add(self, step: Step) -> None:
+        self._step += 1
         if step.actor == "agent":
             self._add_agent(step)
         elif step.actor == "environment" and self._rules.environment == "drop":
@@ -172,6 +179,7 @@ class _Writer:
             return
         self._messages.append(message)
         self._trainable.append(train)
+        self._step_of.append(self._step)
 
     def _add_other(self, step: Step) -> None:
         text = self._text(step.text, step.content)

