@@ -70,6 +70,7 @@ class _Record:
     tools: str | None = None
     costs: list[float] = field(default_factory=list)
     state: Mapping[str, Any] | None = None
+    state_key: str | None = None
     status: Status = "running"
     reason: str | None = None
     error: str | None = None
@@ -187,7 +188,7 @@ class Attempt:
         text = observed.text if observed.text is not None else self._task.goal
         record.messages.append({"role": "user", "content": text})
         record.steps.append(Step(actor="user", text=text, timestamp=now()))
-        record.state = observed.state
+        record.state, record.state_key = observed.state, observed.state_key
 
     def _loop(
         self, record: _Record, environment: Environment, cancelled: Event, first: float
@@ -216,6 +217,7 @@ class Attempt:
             )
             latency_s = time.monotonic() - clock
             step = _agent_step(response, self._policy.model, record.state, started_at, latency_s)
+            step = replace(step, state_key=record.state_key)
         record.steps.append(step)
         if response.usage.cost_usd is not None:
             record.costs.append(response.usage.cost_usd)
@@ -229,7 +231,7 @@ class Attempt:
                 metadata=json_text_or_none({**response.metadata, **transition.info}),
             )
         record.messages += _messages(response.action, observed)
-        record.state = observed.state
+        record.state, record.state_key = observed.state, observed.state_key
         return transition
 
     def _trajectory(self, record: _Record) -> Trajectory:

@@ -48,6 +48,8 @@ class Observed:
     """One result a tool call, linked by its id."""
     state: Mapping[str, Any] | None = None
     """Variables that the agent can see beside the messages, such as an open file."""
+    state_key: str | None = None
+    """Equal for equal states, where the environment knows better than what was seen on the way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,6 +112,7 @@ class Sandbox:
         limits: SandboxLimits | None = None,
         env: Mapping[str, str] | None = None,
         readable: Sequence[str | Path] = (),
+        hidden: Sequence[str | Path] = (),
         allow_unisolated: bool = False,
     ) -> None:
         """Look for a way to lock commands in.
@@ -120,6 +121,8 @@ class Sandbox:
             limits: what a run may take.
             env: environment variables, beside PATH, HOME, TMPDIR and LANG.
             readable: further files and folders of this machine to show, read-only.
+            hidden: folders that would be shown, as parts of the interpreter's, and are empty
+                instead. Without isolation nothing can be hidden.
             allow_unisolated: where this machine offers no isolation, run with limits alone: the
                 code can then use the network, and read and write whatever this user can.
 
@@ -130,6 +133,7 @@ class Sandbox:
         self.isolation: Isolation = find_isolation(allow_unisolated=allow_unisolated)
         self._env = dict(env or {})
         self._readable = [str(Path(p).absolute()) for p in readable]
+        self._hidden = sorted({str(p) for p in (Path(h).resolve() for h in hidden) if p.is_dir()})
 
     def run(
         self,
@@ -161,6 +165,7 @@ class Sandbox:
             stdin=_bytes(stdin),
             env=self._env,
             readable=tuple(self._readable),
+            hidden=tuple(self._hidden),
         )
         ended = run_job(job, limits or self.limits, self.isolation)
         return _result(ended, self.isolation)

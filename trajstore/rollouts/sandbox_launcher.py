@@ -96,6 +96,10 @@ def _build_root(plan: dict[str, Any], uid: int, gid: int) -> None:
     _fresh("tmpfs", f"{root}/tmp", private)  # noqa: S108  inside
     for source in plan["readable"]:
         _show(source, root + source)
+    for folder in plan["hidden"]:
+        if os.path.isdir(root + folder):  # noqa: PTH112
+            flags = _NO_SETUID | _NO_DEVICES | _READ_ONLY
+            _mount("tmpfs", root + folder, "tmpfs", flags, "size=4k,mode=755")
     for device in _DEVICES:
         _bind(f"/dev/{device}", f"{root}/dev/{device}", writable=True)
     for name, target in (("fd", "/proc/self/fd"), ("shm", "/tmp")):  # noqa: S108  inside

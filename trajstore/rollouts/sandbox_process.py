@@ -45,6 +45,7 @@ class Job:
     stdin: bytes = b""
     env: Mapping[str, str] = field(default_factory=dict)
     readable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
 class Kept:
@@ -158,6 +159,7 @@ def _plan(job: Job, limits: SandboxLimits, isolation: Isolation, scratch: Path) 
         "given_inside": _GIVEN,
         "stage": str(scratch / "stage"),
         "readable": _outermost([*_SYSTEM, *_interpreter(), *job.readable]),
+        "hidden": list(job.hidden),
         "enter": isolation == "namespaces",
         "isolated": locked_in,
         "linux": sys.platform == "linux",
@@ -190,11 +192,13 @@ def _outermost(paths: list[str]) -> list[str]:
 def _bubblewrap(plan: dict[str, Any]) -> list[str]:
     program = shutil.which("bwrap") or "bwrap"
     size = str(plan["disk_bytes"])
-    shown = [p for p in (*plan["readable"], str(_LAUNCHER)) if Path(p).exists()]
+    shown = [p for p in plan["readable"] if Path(p).exists()]
     links = [
         w for p in shown if Path(p).is_symlink() for w in ("--symlink", str(Path(p).readlink()), p)
     ]
     binds = [w for p in shown if not Path(p).is_symlink() for w in ("--ro-bind", p, p)]
+    covers = [w for p in plan["hidden"] for w in ("--size", "4096", "--tmpfs", p)]
+    launcher = ("--ro-bind", str(_LAUNCHER), str(_LAUNCHER))
     box = ["--size", size, "--tmpfs", _FOLDER]
     if plan["folder"]:
         box = ["--bind", plan["folder"], _FOLDER]
@@ -202,6 +206,7 @@ def _bubblewrap(plan: dict[str, Any]) -> list[str]:
         *(program, "--unshare-all", "--as-pid-1", "--die-with-parent", "--cap-drop", "ALL"),
         *("--uid", str(_USER), "--gid", str(_USER)),
         *("--size", size, "--tmpfs", "/tmp", *binds, *links),  # noqa: S108  its own, inside
+        *(*covers, *launcher, *(w for p in plan["hidden"] for w in ("--remount-ro", p))),
         *("--dev", "/dev", "--proc", "/proc", "--ro-bind", plan["given"], _GIVEN, *box),
         *("--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/", "--"),
     ]

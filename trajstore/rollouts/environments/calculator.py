@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -19,6 +18,7 @@ from trajstore.rollouts.environment import (
 )
 from trajstore.rollouts.environments.arithmetic import ExpressionError, evaluate, format_number
 from trajstore.rollouts.environments.corpus import search
+from trajstore.rollouts.environments.tool_calls import BadCallError, call_arguments
 from trajstore.schema import Observation, ToolCall
 
 _SYSTEM = (
@@ -45,10 +45,6 @@ _TOOLS: tuple[Tool, ...] = (
 )
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?|[-+]?\.\d+")
 _TOLERANCE = Fraction(1, 10**6)
-
-
-class _BadCallError(Exception):
-    """A call that cannot be carried out; the message is what the agent reads."""
 
 
 class CalculatorEnvironment:
@@ -113,13 +109,13 @@ class CalculatorEnvironment:
     def _result(self, call: ToolCall) -> Observation:
         try:
             return Observation(call_id=call.call_id, text=self._call(call), is_error=False)
-        except (_BadCallError, ExpressionError) as error:
+        except (BadCallError, ExpressionError) as error:
             return Observation(call_id=call.call_id, text=f"error: {error}", is_error=True)
 
     def _call(self, call: ToolCall) -> str:
         if self._answer is not None:
-            raise _BadCallError("the task has ended: finish was called before")
-        arguments = _arguments(call)
+            raise BadCallError("the task has ended: finish was called before")
+        arguments = call_arguments(call, _TOOLS)
         if call.name == "search":
             return _search(_text(arguments, "query"))
         if call.name == "calculate":
@@ -143,29 +139,13 @@ def is_correct(answer: str, expected: str) -> bool:
     return abs(numbers.pop() - Fraction(expected)) <= _TOLERANCE
 
 
-def _arguments(call: ToolCall) -> Mapping[str, Any]:
-    names = [tool["function"]["name"] for tool in _TOOLS]
-    if call.name not in names:
-        message = f"there is no tool '{call.name}'; the tools are {', '.join(names)}"
-        raise _BadCallError(message)
-    try:
-        value = json.loads(call.arguments_raw or "{}")
-    except ValueError as error:
-        message = f"the arguments of {call.name} are not valid JSON: {error}"
-        raise _BadCallError(message) from error
-    if not isinstance(value, dict):
-        message = f"the arguments of {call.name} must be a JSON object"
-        raise _BadCallError(message)
-    return value
-
-
 def _text(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name)
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
         given = ", ".join(arguments) or "nothing"
-        raise _BadCallError(f"the argument '{name}' is missing or empty; given were: {given}")
+        raise BadCallError(f"the argument '{name}' is missing or empty; given were: {given}")
     return value.strip()
 
 

@@ -7,16 +7,14 @@ full of. No model is involved.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Mapping
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
-from trajstore.rollouts.environment import Action, Tool
 from trajstore.rollouts.environments.arithmetic import evaluate, format_number
 from trajstore.rollouts.policies.scripted_plans import Lookup, Plan, read_goal
-from trajstore.rollouts.policy import Message, Response
-from trajstore.schema import ToolCall, json_text
+from trajstore.rollouts.policies.scripted_play import Profile, Script, ScriptPlayer, Turn
+from trajstore.schema import json_text
 
 Fault = Literal[
     "wrong-precedence",
@@ -39,21 +37,6 @@ Fault = Literal[
 - ``mental-arithmetic``: the result is worked out without a tool and is off by one.
 - ``redundant-calls``: every call is made twice; the answer is right.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """How likely an agent makes which faults."""
-
-    name: str
-    """Name of the profile: the policy's version."""
-    faults: Mapping[Fault, float] = field(default_factory=dict)
-    """Probability from 0 to 1 that a fault is part of an attempt, drawn for each by itself."""
-
-    def draw(self, seed: int) -> frozenset[Fault]:
-        """The faults of one attempt; the same for the same seed."""
-        random = Random(seed)  # noqa: S311 - a seeded choice of faults, no secret
-        return frozenset(fault for fault, p in self.faults.items() if random.random() < p)
 
 
 PROFILES: Mapping[str, Profile] = {
@@ -88,99 +71,28 @@ PROFILES: Mapping[str, Profile] = {
 """Profiles by name, from the most to the least able, and one that is right but slow."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """One thing to do: words, and a tool with its arguments (as text where they are broken)."""
+class ScriptedPolicy(ScriptPlayer):
+    """The scripted agent with one profile, by default ``careful``."""
 
-    text: str
-    tool: str | None = None
-    arguments: Mapping[str, str] | str | None = None
-    fault: Fault | None = None
-    reasoning: str | None = None
+    profiles = PROFILES
 
-
-_Script = Generator[_Turn, str, None]
-"""Yields turns and is sent what the environment answered to each."""
+    def script(self, goal: str, faults: frozenset[str], random: Random) -> Script:
+        """Search, calculate, answer; or what the faults say."""
+        return _script(goal, faults, random)
 
 
-class ScriptedPolicy:
-    """The scripted agent with one profile.
-
-    It keeps no state: at each call the script is played again over the conversation so far, so it
-    can go on from any prefix. A fault that was acted out is named in the step's metadata.
-    """
-
-    agent = "scripted"
-    model: str | None = None
-
-    def __init__(self, profile: Profile | str = "careful") -> None:
-        """Take a profile, or the name of one of :data:`PROFILES`.
-
-        Raises:
-            ValueError: there is no profile of that name.
-        """
-        if isinstance(profile, str):
-            if profile not in PROFILES:
-                message = f"no profile '{profile}'; known are {', '.join(PROFILES)}"
-                raise ValueError(message)
-            profile = PROFILES[profile]
-        self.profile = profile
-
-    @property
-    def version(self) -> str:
-        """Name of the profile."""
-        return self.profile.name
-
-    def act(self, messages: Sequence[Message], tools: Sequence[Tool], *, seed: int) -> Response:
-        """The next turn of the script, after what was answered so far."""
-        del tools
-        goal = next((str(m["content"]) for m in messages if m["role"] == "user"), "")
-        replies = _replies(messages)
-        script = _script(goal, self.profile.draw(seed), Random(seed))  # noqa: S311 - no secret
-        turn = next(script)
-        try:
-            for reply in replies:
-                turn = script.send(reply)
-        except StopIteration:
-            turn = _Turn("I have nothing to add.")
-        metadata = {} if turn.fault is None else {"fault": turn.fault}
-        return Response(
-            action=_action(turn, len(replies)), sampling={"seed": seed}, metadata=metadata
-        )
-
-
-def _replies(messages: Sequence[Message]) -> list[str]:
-    """What the environment said after each turn of the agent."""
-    replies: list[list[str]] = []
-    for message in messages:
-        if message["role"] == "assistant":
-            replies.append([])
-        elif replies:
-            replies[-1].append(str(message["content"] or ""))
-    return ["\n".join(parts) for parts in replies]
-
-
-def _action(turn: _Turn, index: int) -> Action:
-    calls: tuple[ToolCall, ...] = ()
-    if turn.tool is not None:
-        given: Any = turn.arguments
-        raw = given if isinstance(given, str) else json_text(dict(given or {}))
-        calls = (ToolCall.of(turn.tool, raw, f"call_{index}"),)
-    return Action(text=turn.text, reasoning=turn.reasoning, tool_calls=calls)
-
-
-def _script(goal: str, faults: frozenset[Fault], random: Random) -> _Script:
+def _script(goal: str, faults: frozenset[str], random: Random) -> Script:
     plan = read_goal(goal)
     if plan is None:
         yield from _finish("I do not understand the question.", "I do not know")
         return
     if "no-tools" in faults:
         guess = str(random.randrange(2, 5000))
-        yield _Turn(f"I think the answer is {guess}.", fault="no-tools")
-        yield _Turn("I stay with my guess.", "finish", {"answer": guess}, "no-tools")
+        yield Turn(f"I think the answer is {guess}.", fault="no-tools")
+        yield Turn("I stay with my guess.", "finish", {"answer": guess}, "no-tools")
         return
     if "unknown-tool" in faults:
-        yield _Turn("Let me look it up.", "web_search", {"query": goal}, "unknown-tool")
+        yield Turn("Let me look it up.", "web_search", {"query": goal}, "unknown-tool")
     known: dict[str, str] = {}
     for lookup in plan.lookups:
         value = yield from _look_up(lookup, known, faults)
@@ -193,11 +105,11 @@ def _script(goal: str, faults: frozenset[Fault], random: Random) -> _Script:
 
 
 def _look_up(
-    lookup: Lookup, known: Mapping[str, str], faults: frozenset[Fault]
-) -> Generator[_Turn, str, str | None]:
+    lookup: Lookup, known: Mapping[str, str], faults: frozenset[str]
+) -> Generator[Turn, str, str | None]:
     """Search for a fact, a second time in other words where it was not found."""
     query, thing = lookup.query.format(**known), lookup.about.format(**known)
-    turn = _Turn(
+    turn = Turn(
         f"I need one more fact, so I search for '{query}'.",
         "search",
         {"query": query},
@@ -205,21 +117,21 @@ def _look_up(
     )
     results = yield turn
     while "repeated-call" in faults:
-        results = yield _Turn("Let me try that again.", "search", {"query": query}, "repeated-call")
+        results = yield Turn("Let me try that again.", "search", {"query": query}, "repeated-call")
     if "redundant-calls" in faults:
-        results = yield _Turn(
+        results = yield Turn(
             "Let me check that once more.", "search", {"query": query}, "redundant-calls"
         )
     value = lookup.read(results, known)
     if value is None:
-        results = yield _Turn(f"Not there. I search for '{thing}'.", "search", {"query": thing})
+        results = yield Turn(f"Not there. I search for '{thing}'.", "search", {"query": thing})
         value = lookup.read(results, known)
     return value
 
 
 def _work_out(
-    plan: Plan, known: Mapping[str, str], faults: frozenset[Fault], random: Random
-) -> _Script:
+    plan: Plan, known: Mapping[str, str], faults: frozenset[str], random: Random
+) -> Script:
     """Calculate, and hand in what the calculator says."""
     expression, fault = plan.expression.format(**known), None
     if "wrong-precedence" in faults and "(" in expression:
@@ -231,8 +143,8 @@ def _work_out(
     arguments = {"expression": expression}
     if "malformed-arguments" in faults:
         broken = json_text(arguments)[:-1]
-        yield _Turn(f"I work out {expression}.", "calculate", broken, "malformed-arguments")
-    result = yield _Turn(
+        yield Turn(f"I work out {expression}.", "calculate", broken, "malformed-arguments")
+    result = yield Turn(
         f"I work out {expression}.",
         "calculate",
         arguments,
@@ -240,19 +152,19 @@ def _work_out(
         reasoning=f"All that is needed: {_listed(known)}. Only the calculation is left.",
     )
     while "repeated-call" in faults:
-        result = yield _Turn("Let me try that again.", "calculate", arguments, "repeated-call")
+        result = yield Turn("Let me try that again.", "calculate", arguments, "repeated-call")
     if "gives-up" in faults:
         yield from _finish("I am not sure about that, I give up.", "I do not know", "gives-up")
         return
     if "redundant-calls" in faults:
-        result = yield _Turn(
+        result = yield Turn(
             "Let me check that once more.", "calculate", arguments, "redundant-calls"
         )
     yield from _finish(f"The result is {result}.", result)
 
 
-def _finish(text: str, answer: str, fault: Fault | None = None) -> _Script:
-    yield _Turn(text, "finish", {"answer": answer}, fault)
+def _finish(text: str, answer: str, fault: Fault | None = None) -> Script:
+    yield Turn(text, "finish", {"answer": answer}, fault)
 
 
 def _in_the_head(expression: str, random: Random) -> str:
