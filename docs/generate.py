@@ -15,7 +15,9 @@ from pathlib import Path
 
 from docs.cli_page import cli_page, commands, summary
 from docs.fields import field_words
+from docs.kinds_page import kinds_page
 from docs.markdown import codes, page, prose, table
+from docs.recipe_page import recipe_page
 from docs.schema_page import schema_page
 from docs.sft_page import sft_page
 from trajstore import ImportReport
@@ -80,6 +82,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/formats.md": formats_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/sft.md": sft_page,
+    "docs/reference/exports.md": kinds_page,
+    "docs/reference/recipe.md": recipe_page,
 }
 """Pages that are written whole."""
 

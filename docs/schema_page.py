@@ -21,6 +21,8 @@ _TABLE_MEANINGS = {
     "skills": "One row a version of a named, reusable procedure.",
     "reflections": "One row a reflection on a failed attempt.",
     "workflows": "One row a workflow made from successes.",
+    "insights": "One row a version of something learnt from runs, in words.",
+    "uses": "One row an item of memory that a run was given.",
 }
 
 _SCHEMA_INTRO = """
@@ -43,6 +45,13 @@ _VIEWS_INTRO = """
 The views of `trajstore query`, `trajstore shell`, `Store.sql` and `Store.query`. Each shows one
 snapshot. Replaced versions and deleted rows are in none of them.
 """
+
+_USED = {
+    "uses": "runs that were given it",
+    "successes": "those of them that succeeded, by the effective outcome",
+    "failures": "those of them that failed; the rest is unknown",
+    "last_success_at": "end of the last run that was given it and succeeded",
+}
 
 _VIEW_COLUMNS = {
     "trajectories": {
@@ -90,6 +99,8 @@ _VIEW_COLUMNS = {
         "environment": "environment of one of the attempts",
         "source": "source of one of the attempts",
     },
+    "skills": {"last_success_at": "end of the last run that was given it and succeeded"},
+    **dict.fromkeys(("reflections", "workflows", "insights"), _USED),
 }
 """What the columns say that a view has and its table of record has not."""
 
@@ -103,10 +114,22 @@ engines use them.
 _STORED_MEANINGS = {
     "revision": "random number that one version of a trajectory shares with its steps; each label "
     "has its own. A row whose revision a tombstone names is dead",
-    "tool_names": "of a step: the name of each call",
-    "tool_errors": "of a step: for each call, whether its result is an error; null where unknown",
-    "tool_results": "of a step: for each call, the place of its result among the observations, "
-    "from 1; null where there is none",
+    "shape": "of a step: a sum of 1 (it has a call), 2 (it has a result), 4 (`arguments_raw` is "
+    "`arguments`, and null here), 8 (the result's id is `call_id`, and `result_call_id` is null). "
+    "Null: it has more, and its lists are in `tool_calls` and `observations`, which are null else",
+    "call_id": "of a step with a shape: id of its call",
+    "tool_name": "of a step with a shape: name of its call; null where it has none",
+    "arguments": "of a step with a shape: the call's arguments as canonical JSON text",
+    "arguments_raw": "of a step with a shape: the arguments as the model wrote them",
+    "result_call_id": "of a step with a shape: the call id that its result names",
+    "observation": "of a step with a shape: text of its result",
+    "is_error": "of a step with a shape: whether its result is an error",
+    "observation_content": "of a step with a shape: JSON text, the parts of its result",
+    "tool_names": "of a step without a shape: the name of each call",
+    "tool_errors": "of a step without a shape: for each call, whether its result is an error; null "
+    "where unknown",
+    "tool_results": "of a step without a shape: for each call, the place of its result among the "
+    "observations, from 1; null where there is none",
     "name": "of a tombstone: `replaced` by a longer version, or `deleted`",
     "trajectory_id": "of a tombstone: whose revision it names",
     "created_at": "of a tombstone: when it was written",

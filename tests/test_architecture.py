@@ -13,15 +13,19 @@ ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("torch", "lancedb", "transformers", "vllm", "typer", "duckdb", "pyarrow", "deltalake")
 
 PER_ROW = {
+    "pipeline/label_rows.py": "ids of computed labels",
+    "pipeline/evaluators.py": "evaluators, each once",
     "schema/convert.py": "Arrow to Python values, on request",
     "store/append.py": "ids and ranks of the rows that a batch brings",
     "store/known.py": "ids that are there already",
+    "store/lookup.py": "whether the runs asked for are dead",
     "store/pins.py": "a handful of pins and settings",
     "store/reader.py": "ids, a few hundred at a time",
     "store/rows.py": "steps whose results are not in the order of their calls",
     "store/snapshot.py": "the list of files",
     "store/store.py": "blob names at a vacuum",
     "store/upkeep.py": "revisions to delete",
+    "store/values.py": "Arrow to Python values, on request",
     "filters/curriculum_stages.py": "tasks, each once",
     "filters/evidence.py": "steps that a rule in SQL found already",
     "filters/sampling.py": "strata, each once",
@@ -29,9 +33,31 @@ PER_ROW = {
     "filters/selection_files.py": "ids to hash, a batch at a time",
     "pairs/relations.py": "names of labels and counts of reasons",
     "pipeline/judging.py": "ids of runs to judge",
-    "pipeline/rewarding.py": "values hashed into label ids, names of tasks",
+    "retrieval/evaluate.py": "tasks, each once",
+    "retrieval/few_shot_memories.py": "the items that a prompt shows",
+    "retrieval/index.py": "texts of one commit, for the embedder",
+    "retrieval/rows.py": "row numbers of hits and of a block of vectors",
+    "retrieval/search.py": "the hits",
+    "retrieval/tasks.py": "a few hundred goals that may be nearly the same",
+    "pipeline/rewarding.py": "names of tasks",
     "pipeline/describe.py": "a few rows to print",
     "pipeline/labelling.py": "rows of a label file",
+    "memory/skill_row.py": "skills, each once",
+    "memory/skill_shelf.py": "uses of skills, each skill once",
+    "memory/curriculum.py": "a few tasks to propose",
+    "memory/bank.py": "the last update of each group",
+    "memory/bank_upkeep.py": "ids and states of items of memory",
+    "memory/insights.py": "insights, each once",
+    "memory/insights_chat.py": "tasks, each once, for a model to read",
+    "memory/insights_row.py": "insights, each once",
+    "memory/reasoning.py": "tasks, each once, for a model to read",
+    "memory/reflections.py": "reflections, each once",
+    "memory/reflexion.py": "ids of failed runs, for a model to read",
+    "memory/utility.py": "items of memory, each once",
+    "memory/workflow_chat.py": "goals of successes, for a model to read",
+    "memory/workflow_rules.py": "frequent patterns, each once",
+    "memory/workflows.py": "workflows, each once",
+    "pipeline/report/scope.py": "counts to draw, and a sample of up to 1,000 runs",
 }
 """Where rows may become Python values, and why."""
 
@@ -44,7 +70,9 @@ def test_importing_trajstore_loads_nothing_heavy() -> None:
     assert out.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("module", ["store", "importers", "rollouts", "exports", "pipeline"])
+@pytest.mark.parametrize(
+    "module", ["store", "importers", "rollouts", "exports", "pipeline", "retrieval"]
+)
 def test_no_package_loads_torch_or_the_command_line(module: str) -> None:
     program = (
         f"import sys, trajstore.{module}; "

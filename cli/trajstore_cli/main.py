@@ -7,7 +7,28 @@ import sys
 
 import typer
 
-from trajstore_cli import demo, export, imports, label, pair, query, select, show, upkeep
+from trajstore_cli import (
+    build,
+    credit,
+    demo,
+    export,
+    imports,
+    index,
+    insights,
+    judge,
+    label,
+    pair,
+    query,
+    reflections,
+    report,
+    rollout,
+    search,
+    select,
+    show,
+    skills,
+    upkeep,
+    workflows,
+)
 from trajstore_cli._command import debug
 
 app = typer.Typer(
@@ -42,7 +63,28 @@ def options(
     debug.set(debug_)
 
 
-for module in (demo, imports, query, show, label, select, pair, export, upkeep):
+for module in (
+    demo,
+    imports,
+    query,
+    report,
+    show,
+    label,
+    judge,
+    credit,
+    select,
+    pair,
+    export,
+    skills,
+    reflections,
+    workflows,
+    insights,
+    build,
+    index,
+    search,
+    rollout,
+    upkeep,
+):
     module.register(app)
 
 

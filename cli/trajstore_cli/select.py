@@ -24,7 +24,10 @@ StageOption = Annotated[
     typer.Option("--stage", metavar='"NAME KEY=VALUE ..."', help="A stage; in order."),
 ]
 RecipeOption = Annotated[
-    Path | None, typer.Option(metavar="FILE.toml", help="Stages from a file: its [[select]] entries, as `build` reads.")
+    Path | None,
+    typer.Option(
+        metavar="FILE.toml", help="Stages from a file: its [[select]] entries, as `build` reads."
+    ),
 ]
 
 

@@ -14,10 +14,20 @@ from trajstore_cli.main import app
 import trajstore
 from tests.cli.conftest import Cli, Terminals, command, environment
 
-NAMES = ["demo", "import", "formats", "query", "shell", "info", "show", "label"]
-NAMES += ["select", "stages", "pairs", "groups"]
-NAMES += ["snapshots", "verify", "compact", "vacuum", "delete", "export"]
-COMMANDS = [[n] for n in NAMES if n != "export"] + [["export", "sft"]]
+NAMES = ["demo", "import", "formats", "query", "shell", "info", "report", "show", "label"]
+NAMES += ["judge", "credit", "rewards", "evaluators"]
+NAMES += ["select", "stages", "pairs", "groups", "build"]
+NAMES += ["index", "search", "rollout"]
+NAMES += ["snapshots", "verify", "compact", "vacuum", "delete", "expire", "export"]
+NAMES += ["skills", "reflections", "workflows", "insights"]
+GROUPS = {"export", "skills", "reflections", "workflows", "insights"}
+COMMANDS = [[n] for n in NAMES if n not in GROUPS]
+COMMANDS += [["export", "sft"], ["export", "atif"]]
+COMMANDS += [["skills", n] for n in ["add", "list", "show", "search", "verify", "import", "remove"]]
+COMMANDS += [["reflections", n] for n in ["add", "list", "show", "search", "import", "write"]]
+COMMANDS += [["reflections", "prune"]]
+COMMANDS += [["workflows", n] for n in ["add", "list", "show", "search", "induce"]]
+COMMANDS += [["insights", n] for n in ["list", "show", "search", "update", "prune"]]
 HEAVY = "duckdb pyarrow deltalake polars rich.console trajstore.store trajstore.importers"
 
 

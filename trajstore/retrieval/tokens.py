@@ -84,8 +84,9 @@ def counter(tokenizer: Tokenizer = None) -> Counter:
         except (MissingDependencyError, RetrievalError):
             return _ESTIMATE
     if isinstance(tokenizer, str | Path):
-        named = {"minilm": _packaged, "estimate": lambda: _ESTIMATE}.get(str(tokenizer))
-        return named() if named else _from_file(str(tokenizer))
+        if str(tokenizer) == "estimate":
+            return _ESTIMATE
+        return _packaged() if str(tokenizer) == "minilm" else _from_file(str(tokenizer))
     encode = getattr(tokenizer, "encode", None)
     if encode is not None:
         name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
