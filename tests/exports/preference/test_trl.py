@@ -15,6 +15,7 @@ from tests.exports.preference.pairs import pair_of, runs_of, two_runs
 from tests.exports.trl_model import byte_tokenizer, module_of, tiny_config
 from trajstore.exports.kto import Judged, export_kto
 from trajstore.exports.preference import export_pairs
+from trajstore.schema import Step
 
 trl = pytest.importorskip("trl")
 datasets = pytest.importorskip("datasets")
@@ -105,6 +106,23 @@ def test_pairs_of_steps_carry_the_same_loss_with_either_trainer(
     assert found == expected
     whole = _texts(next(iter(plain.get_train_dataloader())), tokenizer)
     assert [text.rstrip("\n") for text in whole] == expected
+
+
+def test_a_prompt_that_ends_with_a_tool_result_is_read(
+    tmp_path: Path, tokenizer: Any, run: Callable[..., Any]
+) -> None:
+    """Case 8: trainers have refused such pairs."""
+    shared = two_runs(run)[0].steps[:3]
+    sides = [
+        run(*shared, Step(actor="agent", text=text), trajectory_id=text, success=text == "5")
+        for text in ("5", "7")
+    ]
+    pairs = pair_of(*sides, level="step", n_prompt_steps=3, chosen_step=3, rejected_step=3)
+    export_pairs(pairs, runs_of(*sides), tmp_path / "set")
+    assert _rows(tmp_path)[0]["prompt"][-1]["role"] == "tool"
+    plain = _trainer(trl.DPOTrainer, trl.DPOConfig, tmp_path, tokenizer)
+    whole = _texts(next(iter(plain.get_train_dataloader())), tokenizer)
+    assert [text.rstrip("\n") for text in whole] == ["5<|im_end|>", "7<|im_end|>"]
 
 
 def test_the_reward_trainer_reads_both_sides_whole(
