@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -10,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trajstore_cli._cells import table
+from trajstore_cli._cells import safe_lines, table
+from trajstore_cli._chat import chat_of
 from trajstore_cli._command import add as add_command
 from trajstore_cli._options import JsonOption, StoreArgument, file_or_stdin, open_store
 from trajstore_cli._output import out, report, rows, say, say_some
 
 if TYPE_CHECKING:
-    from trajstore.memory import Chat, SkillLibrary, StoredSkill, Verified
+    from trajstore.memory import SkillLibrary, StoredSkill, Verified
 
 app = typer.Typer(
     help="Keep code that works, and find it again.",
@@ -99,7 +99,7 @@ def add(
         command=tuple(shlex.split(command)),
     )
     library = _library(store, environment, environment_version, unisolated=allow_unisolated)
-    chat = None if endpoint is None else _chat(endpoint, model, api_key_env)
+    chat = None if endpoint is None else chat_of(endpoint, model, api_key_env)
     done = library.add(draft, repair=chat_repair(chat) if chat else None, attempts=attempts)
     told: dict[str, Any] = {
         "skill": None if done.skill is None else done.skill.skill_id,
@@ -165,7 +165,7 @@ def show(store: StoreArgument, skill: SkillArgument, json: JsonOption = False) -
         report({**about, "check": found.check, "code": found.code}, json=True)
         return
     report(about, json=False)
-    out(f"\n{found.code}")
+    out(f"\n{safe_lines(found.code)}")
 
 
 def search(
@@ -239,7 +239,10 @@ def verify(
 def import_(
     store: StoreArgument,
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A Voyager library: the folder of skills.json.")
+        Path,
+        typer.Argument(
+            metavar="DIR", exists=True, help="A Voyager library: the folder of skills.json."
+        ),
     ],
     json: JsonOption = False,
 ) -> None:
@@ -299,15 +302,6 @@ def _library(
         environment=environment,
         environment_version=environment_version,
     )
-
-
-def _chat(endpoint: str, model: str, api_key_env: str) -> Chat:
-    from trajstore.pipeline import ChatEndpoint
-
-    if not model:
-        raise typer.BadParameter("an endpoint needs a model", param_hint="--model")
-    asked = ChatEndpoint(base_url=endpoint, model=model, api_key=os.environ.get(api_key_env))
-    return lambda messages: asked.complete(messages).text
 
 
 def _brief(skill: StoredSkill, library: SkillLibrary) -> dict[str, Any]:

@@ -172,6 +172,16 @@ def test_import_of_a_voyager_library(
 
 
 def test_a_folder_without_a_library_is_an_error(cli: Cli, pool: Path, tmp_path: Path) -> None:
-    ran = cli("skills", "import", pool, tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    ran = cli("skills", "import", pool, tmp_path / "empty")
     assert ran.code == 1
+    assert "empty" in ran.err
+
+
+def test_a_folder_that_is_not_there_is_an_error_and_makes_no_store(
+    cli: Cli, tmp_path: Path
+) -> None:
+    ran = cli("skills", "import", tmp_path / "new", tmp_path / "nowhere")
+    assert ran.code == 2
     assert "nowhere" in ran.err
+    assert not (tmp_path / "new").exists()
