@@ -77,7 +77,7 @@ def test_tables_lists_the_views(cli: Cli, small_pool: Path) -> None:
     out = cli("shell", small_pool, stdin=".tables\n").out
     names = [line.split()[0] for line in out.splitlines()]
     assert names[:3] == ["trajectories", "steps", "tool_calls"]
-    assert len(names) == 9
+    assert len(names) == 11
 
 
 def test_help_lists_the_commands(cli: Cli, small_pool: Path) -> None:

@@ -42,7 +42,7 @@ class SideTable:
         self.schema = SIDE_SCHEMAS[name]
         self._location = root.child(name)
         self._lock = lock
-        self._empty = self.schema.empty_table()
+        self._empty = pa.Table.from_batches([], self.schema)  # empty_table() would load pandas
         self._known: tuple[Snapshot, pa.Table] | None = None
         self._made = False
 
