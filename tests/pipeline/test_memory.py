@@ -70,4 +70,4 @@ def test_one_large_observation_is_not_multiplied(tmp_path: Path) -> None:
         count += 1
     added, bad, peak = imported(tmp_path, small, large)
     assert (added, bad) == (count, 0)
-    assert peak < 6.5 * len(text)
+    assert peak < 6 * len(text)

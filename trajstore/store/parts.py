@@ -26,6 +26,7 @@ _ENCODERS = 2
 _SYNCERS = 4
 _SPLIT_BYTES = 24 << 20
 _THREAD_BYTES = 1 << 20
+_ALONE_BYTES = 64 << 20
 _BUFFER_BYTES = 64 << 10
 
 
@@ -59,7 +60,8 @@ def write_parts(
             for record, part, large in _pieces(tables):
                 name = _name(record)
                 run = pool.submit if large else _at_once
-                jobs.append((record, name, part, run(_write, location, name, part, large and safe)))
+                sync = safe and part.nbytes >= _THREAD_BYTES
+                jobs.append((record, name, part, run(_write, location, name, part, sync)))
         sizes = [job.result() for *_, job in jobs]
         if safe and location.local is not None:
             _sync_written(location.local, [name for _, name, *_ in jobs], rooted)
@@ -109,7 +111,8 @@ def _pieces(
             ids = rows.column("trajectory_id")
             middle = pc.index(ids, ids[len(ids) // 2]).as_py()
             halves = (rows.slice(0, middle), rows.slice(middle))
-            yield from ((record, half, True) for half in halves if half.num_rows)
+            # What is huge is encoded with nothing beside it, as it is in memory several times then.
+            yield from ((record, h, h.nbytes < _ALONE_BYTES) for h in halves if h.num_rows)
         elif rows.num_rows:
             yield record, rows, size >= _THREAD_BYTES
 
@@ -122,6 +125,8 @@ def _name(record: str | None) -> str:
 
 def _write(location: Location, name: str, rows: pa.Table, durable: bool, /) -> int:  # noqa: FBT001
     options = parquet_options(rows)
+    if rows.nbytes >= _ALONE_BYTES:
+        pa.default_memory_pool().release_unused()
     if location.local is None:
         with location.filesystem().open_output_stream(name) as stream:
             pq.write_table(rows, stream, row_group_size=ROW_GROUP_ROWS, **options)
