@@ -4,7 +4,9 @@ The same generated runs lie in a store and in JSON lines. Each side starts from 
 process that has done nothing before, and all sides of a piece of work must give the same answer.
 pandas gets two flat files, runs and steps without text, which is the least that it has to read; it
 is left out where the work needs the text of the steps. What is measured is wall and CPU time;
-rates are steps of the whole pool a CPU second.
+rates are steps of the whole pool a CPU second. Two rows say what reading alone costs: the lengths
+of the texts that the work needs, by one SELECT over the same store. Generated attempts part at
+their first action; ``--together N`` lets the attempts at a task take N actions in common first.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import json
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,7 @@ from trajstore.importers import to_jsonl_record
 from trajstore.pairs import StepPairOptions
 from trajstore.pipeline import build_pairs, write_rewards
 from trajstore.pipeline.pairing import compute_credit
+from trajstore.schema import Trajectory, finish
 from trajstore.testing import generate
 
 PLAIN, PANDAS, OURS = "plain Python", "pandas", "trajstore"
@@ -41,7 +45,11 @@ FILTER = "successes with at most 30 calls, the two best of each task"
 WHOLE = "best against worst run of each task"
 STEP = "best against worst next action of each place"
 CREDIT = "discounted returns of every agent step"
+TREE = "rollout-tree advantages of every agent step"
+TURN = "turn-level advantages of every agent step"
 DENSE = "dense reward rules on every step"
+SAID = "only reading what was said and called"
+READ = "only reading that and what came back"
 GAMMA = 0.95
 MARGIN = 0.5
 TARGET = 200_000
@@ -49,6 +57,7 @@ TARGET = 200_000
 
 _ROUNDING = 1e-9
 _RUNS_A_COMMIT = 1_000
+_TARGETED = frozenset({STEP, CREDIT, TREE, TURN})
 _PLACE = ["task_id", "prompt"]
 Answer = list[tuple[Any, ...]]
 Record = dict[str, Any]
@@ -58,13 +67,13 @@ Taken = tuple[Record, int, bool]
 class Files:
     """The same runs as a store, as JSON lines, and as flat JSON lines without text."""
 
-    def __init__(self, folder: Path, n: int) -> None:
-        """Write ``n`` generated runs."""
+    def __init__(self, folder: Path, n: int, *, together: int = 0) -> None:
+        """Write ``n`` generated runs, of which those of a task begin with ``together`` actions."""
         self.store, self.whole = folder / "pool", folder / "runs.jsonl"
         self.runs, self.steps = folder / "flat-runs.jsonl", folder / "flat-steps.jsonl"
         self.n_steps = 0
         pool = open_store(self.store, durable=False)
-        made = iter(generate(n))
+        made = _alike(generate(n), together)
         with (
             self.whole.open("w") as whole,
             self.runs.open("w") as runs,
@@ -88,20 +97,40 @@ class Files:
             yield from map(json.loads, lines)
 
 
+def _alike(runs: Iterable[Trajectory], n: int) -> Iterator[Trajectory]:
+    """The runs; the first ``n`` steps after the prompt are those of the first run of the task."""
+    for _, attempts in itertools.groupby(runs, lambda run: run.task_id):
+        first, *others = attempts
+        head = first.steps[: 2 + n]
+        yield first
+        for run in others:
+            same = replace(run, steps=(*head, *run.steps[2 + n :]))
+            yield finish(same, state_keys=False) if n else run
+
+
 def _summary(record: Record) -> Record:
     calls = sum(len(s.get("tool_calls", ())) for s in record["steps"])
     tokens = [record.get(n) for n in ("prompt_tokens", "completion_tokens")]
     names = ("trajectory_id", "task_id", "status", "success", "reward")
     known = None if None in tokens else sum(t for t in tokens if t is not None)
     found = {n: record.get(n) for n in names}
-    return {**found, "prompt": _prompt(record), "calls": calls, "tokens": known}
+    return {**found, **_prompt(record), "calls": calls, "tokens": known}
 
 
-def _prompt(record: Record) -> str:
-    """What both runs of a pair must have been given; what a simulated user says may differ."""
-    first = itertools.takewhile(lambda s: s["actor"] != "agent", record["steps"])
+def _prompt(record: Record) -> Record:
+    """What both runs of a pair must have been given, apart from what the user said in it.
+
+    The user's words count too, but in a task where users go on to speak, since they are simulated.
+    """
+    first = list(itertools.takewhile(lambda s: s["actor"] != "agent", record["steps"]))
     said = [(s["actor"], None if s["actor"] == "user" else s.get("text")) for s in first]
-    return hashlib.md5(json.dumps(said).encode(), usedforsecurity=False).hexdigest()
+    asked = [s.get("text") for s in first if s["actor"] == "user"]
+    talks = any(s["actor"] == "user" for s in record["steps"][len(first) :])
+    return {"prompt": _md5(said), "asked": _md5(asked), "talks": talks}
+
+
+def _md5(value: Any) -> str:
+    return hashlib.md5(json.dumps(value).encode(), usedforsecurity=False).hexdigest()
 
 
 def _flat(record: Record) -> Iterator[Record]:
@@ -184,8 +213,12 @@ def _valued(rows: list[Record]) -> list[Record]:
 
 def _ends(task: str, rows: list[Record]) -> Iterator[tuple[str, str, str]]:
     """Of each prompt the best run that was not cut off, and the worst run."""
-    for prompt in {row["prompt"] for row in rows}:
-        yield from _ends_of(task, [row for row in rows if row["prompt"] == prompt])
+    talks = any(row["talks"] for row in rows)
+    prompts: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for row in rows:
+        prompts[row["prompt"], "" if talks else row["asked"]].append(row)
+    for given in prompts.values():
+        yield from _ends_of(task, given)
 
 
 def _ends_of(task: str, rows: list[Record]) -> Iterator[tuple[str, str, str]]:
@@ -207,6 +240,8 @@ def whole_pandas(files: Files) -> Answer:
     unclear = (rows["success"].notna() & rows["reward"].isna()).groupby(rows["task_id"])
     rows["value"] = rows["reward"].where(~unclear.transform("any"), rows["success"].astype(float))
     rows = rows[rows["value"].notna()]
+    talks = rows["talks"].groupby(rows["task_id"]).transform("any")
+    rows["prompt"] += rows["asked"].mask(talks, "")
     up, down = [*_PLACE, "value", "calls", "trajectory_id"], [True, True, False, True, True]
     winners = rows[rows["status"] != "truncated"].sort_values(up, ascending=down)
     losers = rows.sort_values(up, ascending=[True, True, True, False, True])
@@ -229,11 +264,8 @@ def step_here(files: Files) -> Answer:
 
 def step_plain(files: Files) -> Answer:
     """By a dictionary of prefixes: the mean reward of each action at each place."""
-    tasks = defaultdict(list)
-    for record in files.records():
-        tasks[record["task_id"]].append((_summary(record), _keyed(record)))
     found: list[tuple[Any, ...]] = []
-    for runs in tasks.values():
+    for runs in _tasks(files):
         worth = {row["trajectory_id"]: row for row in _valued([row for row, _ in runs])}
         places: dict[int, dict[Any, list[Taken]]] = defaultdict(lambda: defaultdict(list))
         for row, turns in runs:
@@ -243,6 +275,14 @@ def step_plain(files: Files) -> Answer:
                     places[place][action].append(taken)
         found.extend(p for actions in places.values() for p in _parted(actions))
     return sorted(found)
+
+
+def _tasks(files: Files) -> Iterable[list[tuple[Record, list[tuple[int, int, Any, bool]]]]]:
+    """The runs of each task, with their keyed turns."""
+    tasks = defaultdict(list)
+    for record in files.records():
+        tasks[record["task_id"]].append((_summary(record), _keyed(record)))
+    return tasks.values()
 
 
 def _keyed(record: Record) -> list[tuple[int, int, Any, bool]]:
@@ -326,6 +366,58 @@ def credit_pandas(files: Files) -> Answer:
     return sorted(zip(*columns, strict=True))
 
 
+def tree_here(files: Files) -> Answer:
+    """By :func:`trajstore.pipeline.pairing.compute_credit`."""
+    rows = compute_credit(files.pool(), "rtmc").rows
+    return _columns(rows, "trajectory_id", "step_index", "value")
+
+
+def tree_plain(files: Files) -> Answer:
+    """By a dictionary of prefixes: the mean worth of each place and of each action there."""
+    found: list[tuple[Any, ...]] = []
+    for runs in _tasks(files):
+        worth = {row["trajectory_id"]: row["value"] for row in _valued([row for row, _ in runs])}
+        places: dict[int, list[tuple[str, int, Any]]] = defaultdict(list)
+        for row, turns in runs:
+            if row["trajectory_id"] in worth:
+                for index, place, action, _ in turns:
+                    places[place].append((row["trajectory_id"], index, action))
+        for visits in places.values():
+            found.extend(_advantages(visits, worth))
+    return sorted(found)
+
+
+def _advantages(
+    visits: list[tuple[str, int, Any]], worth: Mapping[str, float]
+) -> Iterator[tuple[Any, ...]]:
+    mean = sum(worth[run] for run, *_ in visits) / len(visits)
+    for run, index, action in visits:
+        taken = [worth[other] for other, _, chosen in visits if chosen == action]
+        yield run, index, (mean + sum(taken)) / (1 + len(taken)) - mean
+
+
+def turn_here(files: Files) -> Answer:
+    """By :func:`trajstore.pipeline.pairing.compute_credit`."""
+    rows = compute_credit(files.pool(), "turn_advantages").rows
+    return _columns(rows, "trajectory_id", "step_index", "value")
+
+
+def said_here(files: Files) -> Answer:
+    """Lengths of texts, reasoning and arguments of all steps."""
+    return _lengths(files, "text", "reasoning", "content", "tool_name", "arguments")
+
+
+def read_here(files: Files) -> Answer:
+    """The same with observations, which are most of a run."""
+    return _lengths(files, "text", "reasoning", "content", "tool_name", "arguments", "observation")
+
+
+def _lengths(files: Files, *columns: str) -> Answer:
+    lengths = ", ".join(f"sum(strlen({name}))" for name in columns)
+    query = f"SELECT count(DISTINCT trajectory_id), max(step_index), {lengths} FROM flat_steps"
+    return files.pool().sql(query).fetchall()
+
+
 def dense_here(files: Files) -> Answer:
     """By :func:`trajstore.pipeline.write_rewards`; nobody else knows these rules."""
     return [(write_rewards(files.pool(), "dense-tool-agent", dry_run=True).labels,)]
@@ -336,7 +428,11 @@ WORKS: Mapping[str, Mapping[str, Callable[[Files], Answer]]] = {
     WHOLE: {OURS: whole_here, PLAIN: whole_plain, PANDAS: whole_pandas},
     STEP: {OURS: step_here, PLAIN: step_plain},
     CREDIT: {OURS: credit_here, PLAIN: credit_plain, PANDAS: credit_pandas},
+    TREE: {OURS: tree_here, PLAIN: tree_plain},
+    TURN: {OURS: turn_here},
     DENSE: {OURS: dense_here},
+    SAID: {OURS: said_here},
+    READ: {OURS: read_here},
 }
 """Piece of work -> who does it how."""
 
@@ -351,7 +447,8 @@ def measure(files: Files, work: str, *, repeats: int, pandas: bool) -> list[Row]
     jobs = {name: _job(side, files) for name, side in sides.items()}
     answers: dict[str, Answer] = {}
     took = time_rounds(jobs, repeats=repeats, budget_s=300.0, check=partial(_check, answers, work))
-    notes = {OURS: f"{len(answers[OURS]):,} rows of answer"} if work != DENSE else {}
+    counted = work not in {DENSE, SAID, READ}
+    notes = {OURS: f"{len(answers[OURS]):,} rows of answer"} if counted else {}
     return timed_rows(work, took, "k steps/s", partial(_rate, files.n_steps), notes=notes)
 
 
@@ -387,6 +484,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--trajectories", type=int, default=10_000, help="generated runs")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each side")
+    parser.add_argument("--together", type=int, default=0, help="first actions in common")
+    parser.add_argument("--only", nargs="+", default=[""], help="parts of names of work")
     given = parser.parse_args(arguments)
     pandas = importlib.util.find_spec("pandas") is not None
     if not pandas:
@@ -394,11 +493,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = sys.argv[1:] if arguments is None else arguments
     about = environment(["python", "-m", "benchmarks.pairing", *asked])
     with tempfile.TemporaryDirectory() as folder:
-        files = Files(Path(folder), given.trajectories)
+        files = Files(Path(folder), given.trajectories, together=given.together)
         try:
             rows = [
                 row
                 for work in WORKS
+                if any(part in work for part in given.only)
                 for row in measure(files, work, repeats=given.repeats, pandas=pandas)
             ]
         except DisagreementError as error:
@@ -411,7 +511,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _met(row: Row) -> bool:
     """Whether a row reaches its target, said on stdout; rows without target do."""
-    if row.store != OURS or row.work not in {STEP, CREDIT}:
+    if row.store != OURS or row.work not in _TARGETED:
         return True
     rate = (row.cpu or 0.0) * 1000
     print(f"{row.work}: {rate:,.0f} steps a CPU second, target {TARGET:,}")

@@ -9,7 +9,19 @@ import pytest
 
 from benchmarks import pairing
 from benchmarks.measure import DisagreementError
-from benchmarks.pairing import DENSE, OURS, PANDAS, WORKS, Files, measure
+from benchmarks.pairing import (
+    DENSE,
+    OURS,
+    PANDAS,
+    PLAIN,
+    READ,
+    SAID,
+    STEP,
+    TREE,
+    WORKS,
+    Files,
+    measure,
+)
 
 HAS_PANDAS = importlib.util.find_spec("pandas") is not None
 
@@ -24,7 +36,14 @@ def test_all_sides_agree_and_have_something_to_say(work: str, files: Files) -> N
     rows = measure(files, work, repeats=1, pandas=HAS_PANDAS)
     sides = [n for n in WORKS[work] if n != PANDAS or HAS_PANDAS]
     assert sorted(r.store for r in rows) == sorted(sides)
-    assert len(WORKS[work][OURS](files)) > (0 if work == DENSE else 10)
+    assert len(WORKS[work][OURS](files)) > (0 if work in {DENSE, SAID, READ} else 10)
+
+
+@pytest.mark.parametrize("work", [STEP, TREE])
+def test_sides_agree_on_runs_that_begin_together(work: str, tmp_path: Path) -> None:
+    together = Files(tmp_path, 80, together=3)
+    rows = measure(together, work, repeats=1, pandas=False)
+    assert [r.store for r in rows] == [OURS, PLAIN]
 
 
 def test_a_side_with_another_answer_stops_the_benchmark(

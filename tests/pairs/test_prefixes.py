@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from tests.pairs.worlds import START, run, tables, turn
 from trajstore.errors import PairError
 from trajstore.pairs import RunRules, judged_runs, turn_source
-from trajstore.pairs.prefixes import Prefix, follow
+from trajstore.pairs.prefixes import Prefix, follow, follow_together
 from trajstore.pairs.relations import Relations
-from trajstore.schema import Step, Trajectory
+from trajstore.schema import Observation, Step, Trajectory
 
 
 def followed(
@@ -24,6 +25,38 @@ def followed(
     with Relations(judged=kept, turns=turn_source(steps).turns()) as made:
         follow(made, prefix)
         return list(made.rows(query).to_pylist())
+
+
+def followed_together(
+    runs: list[Trajectory], query: str, prefix: Prefix = "observed", source: Any = None
+) -> list[dict[str, Any]]:
+    rows, steps = tables(runs)
+    columns = ("turn", "seen", "digest")
+    with Relations(judged=judged_runs(rows, RunRules(), collapse=False).kept) as made:
+        follow_together(made, source or turn_source(steps), prefix, columns=columns)
+        return list(made.rows(query).to_pylist())
+
+
+class Asked:
+    """A source that remembers which steps it was asked for with their results."""
+
+    def __init__(self, runs: list[Trajectory]) -> None:
+        self._turns = turn_source(tables(runs)[1])
+        self.whole: list[tuple[list[str], int]] = []
+
+    def turns(self, ids: Any = None, columns: Any = (), *, results: bool = True) -> pa.Table:
+        assert not results
+        return self._turns.turns(ids, columns, results=False)
+
+    def answers(self, ids: Any, n_steps: int, columns: Any) -> pa.Table:
+        self.whole.append((sorted(ids.to_pylist()), n_steps))
+        return self._turns.answers(ids, n_steps, columns)
+
+    def rewards(self, ids: Any = None) -> pa.Table:
+        return self._turns.rewards(ids)
+
+    def digests(self, ids: Any, n_steps: int) -> pa.Table:
+        return self._turns.digests(ids, n_steps)
 
 
 def same_prompt(*runs: Trajectory, prefix: Prefix = "exact") -> bool:
@@ -58,6 +91,84 @@ def test_equal_prefixes_have_equal_sums_and_others_have_not(
         sums.setdefault(tuple(t[shown] for t in before), set()).add(place["before"])
     assert all(len(values) == 1 for values in sums.values())
     assert len({next(iter(values)) for values in sums.values()}) == len(sums)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PLACES, st.sampled_from(["exact", "observed", "actions"]))
+def test_runs_followed_together_share_the_places_that_they_share_when_read_whole(
+    drawn: list[list[tuple[str, str, str]]], prefix: Prefix
+) -> None:
+    greeting = (START[0], Step(actor="environment", observations=(Observation(text="ready"),)))
+    runs = [
+        run(
+            f"r{i}",
+            *(turn(f"{a}(.)", o, text=t) for a, o, t in steps),
+            "end(.)",
+            start=greeting if drawn[0] else START,
+        )
+        for i, steps in enumerate(drawn)
+    ]
+    query = "SELECT * FROM path JOIN started USING (run) ORDER BY run, step_index"
+    whole, read = followed(runs, query, prefix), followed_together(runs, query, prefix)
+    assert _shared(read) == _shared(whole)
+    assert [r["prompt_key"] for r in read] == [w["prompt_key"] for w in whole]
+    until = {name: max(places, default=-1) for name, places in _by_run(_shared(whole)).items()}
+    for mine, other in zip(read, whole, strict=True):
+        if mine["step_index"] < until.get(mine["run"], -1):
+            assert [mine[n] for n in RESULTS] == [other[n] for n in RESULTS]
+
+
+RESULTS = ("turn", "seen", "before")
+
+
+def _shared(path: list[dict[str, Any]]) -> set[frozenset[tuple[int, int]]]:
+    """Sets of (run, step) of the agent that are one place, where it is more than one run's."""
+    places: dict[Any, set[tuple[int, int]]] = {}
+    for step in path:
+        if step["own"]:
+            places.setdefault(step["before"], set()).add((step["run"], step["step_index"]))
+    return {frozenset(found) for found in places.values() if len(found) > 1}
+
+
+def _by_run(shared: set[frozenset[tuple[int, int]]]) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
+    for run_no, step in (place for places in shared for place in places):
+        found.setdefault(run_no, set()).add(step)
+    return found
+
+
+def test_results_of_runs_that_part_at_once_are_not_read() -> None:
+    runs = [run("a", turn("x(1)", "o"), "end(.)"), run("b", turn("y(1)", "o"), "end(.)")]
+    source = Asked(runs)
+    followed_together(runs, "SELECT 1", source=source)
+    assert source.whole == []
+
+
+def test_results_are_read_up_to_the_last_place_that_runs_share_by_what_was_called() -> None:
+    one, other = turn("x(1)", "o"), turn("y(1)", "o")
+    runs = [run("a", one, other, one), run("b", one, one, one), run("c", other, one, one)]
+    source = Asked(runs)
+    followed_together(runs, "SELECT 1", source=source)
+    assert source.whole == [(["a", "b"], 3)]
+
+
+def test_volatile_values_in_results_make_another_turn_at_the_same_place() -> None:
+    runs = [run(n, turn("x(1)", f"saved /tmp/{n}"), f"{n}(1)") for n in ("a", "b")]
+    for column, kinds in (("turn", 2), ("seen", 1)):
+        query = f"SELECT {column} FROM path WHERE step_index = 2 ORDER BY run"
+        found = followed_together(runs, query)
+        assert found == followed(runs, query)
+        assert len({step[column] for step in found}) == kinds
+
+
+def test_results_before_the_first_turn_are_always_read() -> None:
+    def opened(name: str, text: str) -> Trajectory:
+        seen = Step(actor="environment", observations=(Observation(text=text),))
+        return run(name, "x(1)", start=(Step(actor="user", text=name), seen))
+
+    runs = [opened("a", "o"), opened("b", "o"), opened("c", "p")]
+    query = "SELECT seen FROM path WHERE step_index = 1 ORDER BY run"
+    assert followed_together(runs, query) == followed(runs, query)
 
 
 def test_turns_in_another_order_are_another_prefix() -> None:

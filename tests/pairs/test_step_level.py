@@ -55,6 +55,12 @@ def test_without_observations_open_a_has_one_run_and_open_b_two() -> None:
     assert sides(stepwise(worked(), prefix="actions", least_runs=2)[0]) == []
 
 
+def test_the_length_of_a_side_is_that_of_the_turn_without_what_came_back() -> None:
+    long = run("good", turn("open(a)", "short", text="I open it."), reward=1)
+    short = run("bad", turn("ls(.)", "a listing that is a good deal longer than the turn"))
+    assert stepwise([long, short])[1].p_chosen_longer == 1.0
+
+
 def test_a_task_gives_no_more_pairs_than_asked_for() -> None:
     pairs, report = stepwise(worked(), margin=0.3, max_pairs=1)
     assert (pairs.num_rows, report.pairs_dropped) == (1, {"task-cap": 1})

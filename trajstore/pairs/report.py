@@ -91,8 +91,8 @@ class PairReport:
     """Runs that were cut off, so that they may be rejected and not chosen."""
     p_chosen_longer: float | None = None
     """Share of the pairs whose chosen side is longer (the run by the option ``length``, a step by
-    its bytes), equal lengths count half; None without pairs. Far from one half, a model learns
-    length instead of quality."""
+    the bytes of the turn, without what came back), equal lengths count half; None without pairs.
+    Far from one half, a model learns length instead of quality."""
 
     @property
     def runs_dropped(self) -> dict[str, int]:

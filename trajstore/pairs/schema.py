@@ -112,6 +112,7 @@ TURNS: tuple[Column, ...] = (
     _c("state", pa.uint64(), "hash of the state the agent could see"),
     _c("state_key", _S, "key of the state as it is stored", null=True),
     _c("reward", _F64, "step reward given by the environment", null=True),
+    _c("n_own_bytes", pa.int64(), "UTF-8 bytes of text, reasoning and calls, without results"),
     _c("n_bytes", pa.int64(), "UTF-8 bytes of text, reasoning, calls and results"),
     _c(
         "digest",

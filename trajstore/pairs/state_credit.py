@@ -16,7 +16,7 @@ from trajstore.errors import PairError
 from trajstore.pairs.credit import Credit, RewardSource, credit_of, discounted, rewards_query
 from trajstore.pairs.groups import EPS, GroupOptions, group_advantages
 from trajstore.pairs.policies import TIE
-from trajstore.pairs.prefixes import follow, turn_columns
+from trajstore.pairs.prefixes import follow_together
 from trajstore.pairs.relations import Relations
 from trajstore.pairs.runs import RunRules, judged_runs
 from trajstore.pairs.turns import Steps, turn_source
@@ -67,9 +67,9 @@ def _make_visits(
     """Make ``visits``: one row an agent step, with its state, its action and its return."""
     judged = judged_runs(rows, options.runs, labels=labels, collapse=False)
     made.put("judged", judged.kept)
-    wanted = turn_columns("observed", _OF_TURNS)
-    made.put("turns", turn_source(steps).turns(judged.kept.column("trajectory_id"), wanted))
-    follow(made, "observed", columns=_OF_TURNS)
+    follow_together(
+        made, turn_source(steps), "observed", columns=_OF_TURNS, places="state_key IS NULL"
+    )
     made.make("own", "SELECT run, step_index, reward FROM path WHERE own")
     rewards = made.rows(rewards_query(options.source, "own", "started", "run"))
     made.put("gains", discounted(rewards, gamma=options.gamma, key="run"))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from trajstore.errors import PairError
 from trajstore.pairs.finishing import Build, finished
 from trajstore.pairs.policies import TIE
-from trajstore.pairs.prefixes import Prefix, follow, turn_columns
+from trajstore.pairs.prefixes import Prefix, follow_together
 from trajstore.pairs.relations import Relations, listed
 from trajstore.pairs.report import PairReport
 from trajstore.pairs.runs import Cost, RunRules, judged_runs
@@ -106,9 +106,7 @@ def step_pairs(
     runs = judged_runs(rows, options.runs, labels=labels)
     with Relations(all_judged=runs.kept) as made:
         made.make("judged", _SEVERAL.format(any=values is not None, same=TIE))
-        ids = made.rows("SELECT trajectory_id FROM judged").column(0)
-        made.put("turns", source.turns(ids, turn_columns(options.prefix, _OF_TURNS)))
-        follow(made, options.prefix, columns=_OF_TURNS)
+        follow_together(made, source, options.prefix, columns=_OF_TURNS)
         made.make("actions", _actions_query(made, values))
         made.make("nodes", _NODES)
         made.make("branches", _BRANCHES.format(least=options.least_runs, cost=options.cost))
@@ -178,7 +176,7 @@ def label_values(labels: pa.Table, name: str) -> pa.Table:
         return found
 
 
-_OF_TURNS = ("format_error", "turn", "action", "state", "n_bytes", "digest")
+_OF_TURNS = ("format_error", "turn", "action", "state", "n_own_bytes", "digest")
 
 _SEVERAL = """
     SELECT * FROM all_judged WHERE task_id IN (
@@ -226,7 +224,7 @@ _FOUND = """
         better.step AS chosen_step, worse.step AS rejected_step,
         better.step AS n_prompt_steps, chosen_reward, rejected_reward,
         c.start_exact = r.start_exact AND c.first_own = r.first_own AS same_start,
-        a.n_bytes AS chosen_length, b.n_bytes AS rejected_length,
+        a.n_own_bytes AS chosen_length, b.n_own_bytes AS rejected_length,
         hash(node, a.action, b.action) AS likeness,
         CASE WHEN better.error THEN 'chosen-is-format-error' END AS reason
     FROM proposed p JOIN started c ON c.run = better.run JOIN started r ON r.run = worse.run

@@ -26,13 +26,23 @@ class TurnSource(Protocol):
     """What pairs and credit ask about steps; a pipeline implements it over a store's snapshot."""
 
     def turns(
-        self, ids: pa.Array | None = None, columns: Iterable[str] = TURN_SCHEMA.names
+        self,
+        ids: pa.Array | None = None,
+        columns: Iterable[str] = TURN_SCHEMA.names,
+        *,
+        results: bool = True,
     ) -> pa.Table | pa.RecordBatchReader:
         """Rows of :data:`TURN_SCHEMA` for at least those runs (for all where None), in any order.
 
         Whoever asks takes the rows of the runs that matter; a reader is read once. Columns that
-        are not asked for may be left out.
+        are not asked for may be left out. Without ``results`` none is read: keys are as if none had
+        come, and there is no digest where ``answered``. :data:`PART_COLUMNS` can be asked for too.
         """
+
+    def answers(
+        self, ids: pa.Array, n_steps: int, columns: Iterable[str]
+    ) -> pa.Table | pa.RecordBatchReader:
+        """As :meth:`turns`, of at least the ``answered`` ones of the first ``n_steps`` steps."""
 
     def rewards(self, ids: pa.Array | None = None) -> pa.Table | pa.RecordBatchReader:
         """``trajectory_id, step_index, reward`` of the agent's own steps of those runs.
@@ -73,10 +83,20 @@ class ArrowTurns:
         self._steps = with_columns(steps, used)
 
     def turns(
-        self, ids: pa.Array | None = None, columns: Iterable[str] = TURN_SCHEMA.names
+        self,
+        ids: pa.Array | None = None,
+        columns: Iterable[str] = TURN_SCHEMA.names,
+        *,
+        results: bool = True,
     ) -> pa.Table:
         """Turn keys of those runs."""
-        return self._rows(turns_query("steps", _wanted(ids), columns=columns), ids)
+        query = turns_query("steps", _wanted(ids), columns=columns, results=results)
+        return self._rows(query, ids)
+
+    def answers(self, ids: pa.Array, n_steps: int, columns: Iterable[str]) -> pa.Table:
+        """Turn keys of the first steps of those runs."""
+        where = f"{_wanted(ids)} AND step_index < {n_steps}"
+        return self._rows(turns_query("steps", where, columns=columns), ids)
 
     def rewards(self, ids: pa.Array | None = None) -> pa.Table:
         """Rewards of the agent's own steps."""
@@ -131,7 +151,12 @@ _LINKS = """CASE WHEN len(observations) > 0 THEN array_to_string(list_transform(
             lambda o, place: CASE WHEN o.call_id IS NULL THEN place ELSE coalesce(list_position(
                 list_transform(tool_calls, lambda c: c.call_id), o.call_id), 0) END), ',') END"""
 
-_NESTED = {"called": _CALLED, "came": _CAME, "links": _LINKS}
+_NESTED = {
+    "called": _CALLED,
+    "came": _CAME,
+    "links": _LINKS,
+    "answered": "coalesce(len(observations) > 0, false)",
+}
 
 _FLAT = {
     "called": f"""CASE WHEN NOT is_flat THEN {_CALLED}
@@ -142,6 +167,7 @@ _FLAT = {
             ELSE concat(observation, chr(31), observation_content) END""",
     "links": f"""CASE WHEN NOT is_flat THEN {_LINKS} WHEN n_results = 0 THEN NULL
             WHEN n_calls = 1 OR result_call_id IS NULL THEN '1' ELSE '0' END""",
+    "answered": "is_answered",
 }
 """The same over the view ``flat_steps``, where a result that names a call names the only one."""
 
@@ -150,12 +176,15 @@ _SPOKEN = f"""
         coalesce(format_error, false) AS format_error, {_OWN} AS own,
         coalesce(text, '') AS said, coalesce(reasoning, '') AS thought,
         coalesce(content, '') AS content,
-        {{called}} AS called, {{came}} AS came, {{links}} AS links
+        {{called}} AS called, {{came}} AS came, {{links}} AS links, {{answered}} AS answered
     FROM {{steps}} WHERE {{where}}"""
 
+_NOTHING = {"came": "NULL::VARCHAR", "links": "NULL::VARCHAR"}
 
-def _spoken(steps: str, where: str, *, flat: bool) -> str:
-    return _SPOKEN.format(steps=steps, where=where, **(_FLAT if flat else _NESTED))
+
+def _spoken(steps: str, where: str, *, flat: bool, results: bool = True) -> str:
+    parts = (_FLAT if flat else _NESTED) | ({} if results else _NOTHING)
+    return _SPOKEN.format(steps=steps, where=where, **parts)
 
 
 _UUID = r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
@@ -197,34 +226,49 @@ _OPENING = 8
 """Steps that may be the prompt of whole runs; their digests cost no second look at the texts."""
 
 
+PART_COLUMNS = ("answered", "spoken", "heard", "came_exact", "came_masked")
+"""What turn keys are made of, for who reads results later than the rest.
+
+``answered`` is false where no result came back; ``turn`` is ``hash(spoken, came_exact)``, and
+``seen`` is ``hash(heard, came_masked)``.
+"""
+
+
 def turns_query(
     steps: str,
     where: str = "true",
     *,
     columns: Iterable[str] = TURN_SCHEMA.names,
     flat: bool = False,
+    results: bool = True,
 ) -> str:
     """One SELECT that gives :data:`TURN_SCHEMA` rows.
 
     Args:
         steps: a relation in ``STEP_SCHEMA``, such as the view ``steps`` of a store.
-        where: condition on its rows; it must take whole runs.
-        columns: which columns to give; what only the others need is not read.
+        where: condition on its rows.
+        columns: which columns to give, of that schema and of :data:`PART_COLUMNS`; what only the
+            others need is not read.
         flat: whether the relation is the view ``flat_steps`` of a store, which is quicker.
+        results: whether what came back counts; see :meth:`TurnSource.turns`.
     """
+    whole = "true" if results else "NOT answered"
     made = f"""
-        SELECT trajectory_id, step_index, actor, own, format_error,
-            hash(actor, said, thought, content, called_key, came_key, links) AS turn,
+        SELECT trajectory_id, step_index, actor, own, format_error, answered,
+            hash(actor, said, thought, content, called_key) AS spoken,
+            hash(came_key, links) AS came_exact, hash(spoken, came_exact) AS turn,
             CASE WHEN actor <> 'agent' THEN NULL
                 WHEN called IS NULL THEN hash('said', words_key)
                 ELSE {masked_hash("called", "called_key")} END AS action,
-            hash(CASE WHEN actor <> 'agent' THEN hash(words_key, content) END,
-                {masked_hash("came", "came_key")}, links) AS seen,
+            CASE WHEN actor <> 'agent' THEN hash(words_key, content) END AS heard,
+            hash({masked_hash("came", "came_key")}, links) AS came_masked,
+            hash(heard, came_masked) AS seen,
             {masked_hash("state", "hash(state)")} AS state,
             state_key, reward,
             (strlen(said) + strlen(thought) + strlen(content)
-                + coalesce(strlen(called), 0) + coalesce(strlen(came), 0))::BIGINT AS n_bytes,
-            CASE WHEN actor IN ('system', 'user') AND step_index < {_OPENING}
+                + coalesce(strlen(called), 0))::BIGINT AS n_own_bytes,
+            n_own_bytes + coalesce(strlen(came), 0) AS n_bytes,
+            CASE WHEN actor IN ('system', 'user') AND step_index < {_OPENING} AND {whole}
                 THEN {_DIGEST} END AS digest
         FROM (SELECT *, hash(called) AS called_key, hash(came) AS came_key,
                 CASE WHEN words IS NOT NULL THEN {masked_hash("words", "hash(words)")} END
@@ -232,7 +276,7 @@ def turns_query(
             FROM (SELECT *, CASE WHEN actor = 'agent' AND called IS NULL
                         THEN regexp_replace(lower(trim(said)), '\\s+', ' ', 'g')
                         WHEN actor <> 'agent' THEN said END AS words
-                FROM ({_spoken(steps, where, flat=flat)})))"""
+                FROM ({_spoken(steps, where, flat=flat, results=results)})))"""
     return f"SELECT {', '.join(columns)} FROM ({made})"
 
 

@@ -27,6 +27,7 @@ from trajstore.store import Condition, Reader, Store
 _IDS_A_QUERY = 2_000
 _MOST_IDS = 10_000
 _MOST_SHARE = 0.1
+_MOST_SHARE_IN_ONE = 0.5
 _FEW = 200
 _DIGESTS = {"tools_digest": "md5(tools)", "goal_digest": "md5(goal)"}
 
@@ -48,12 +49,27 @@ class StoreTurns:
         )
 
     def turns(
-        self, ids: pa.Array | None = None, columns: Iterable[str] = TURN_SCHEMA.names
+        self,
+        ids: pa.Array | None = None,
+        columns: Iterable[str] = TURN_SCHEMA.names,
+        *,
+        results: bool = True,
     ) -> pa.RecordBatchReader:
         """Turn keys, streamed; of a few runs only those, of many all that fit the condition."""
-        return self._stream(
-            lambda where: turns_query("flat_steps", where, columns=columns, flat=True), ids
-        )
+
+        def query(where: str) -> str:
+            return turns_query("flat_steps", where, columns=columns, flat=True, results=results)
+
+        return self._stream(query, ids)
+
+    def answers(self, ids: pa.Array, n_steps: int, columns: Iterable[str]) -> pa.RecordBatchReader:
+        """Turn keys of the first steps that may have results, streamed."""
+        answered = f"is_answered AND step_index < {int(n_steps)}"
+
+        def query(where: str) -> str:
+            return turns_query("flat_steps", f"{where} AND {answered}", columns=columns, flat=True)
+
+        return self._stream(query, ids)
 
     def rewards(self, ids: pa.Array | None = None) -> pa.RecordBatchReader:
         """Rewards of the agent's own steps, streamed; of no fewer runs than were asked for."""
@@ -68,7 +84,8 @@ class StoreTurns:
 
     def _stream(self, query: Callable[[str], str], ids: pa.Array | None) -> pa.RecordBatchReader:
         """The rows of the runs; of all that fit where one pass costs less than looking them up."""
-        most = min(_MOST_IDS, max(_FEW, self._n_runs * _MOST_SHARE))
+        in_one = min(_IDS_A_QUERY, self._n_runs * _MOST_SHARE_IN_ONE)
+        most = max(in_one, min(_MOST_IDS, max(_FEW, self._n_runs * _MOST_SHARE)))
         if ids is None or len(ids) > most:
             return self._reader.query(query(self._where))
         ordered = ids.take(pc.sort_indices(ids))  # neighbours lie in the same files

@@ -164,7 +164,9 @@ def _computed(
         inputs = {"rows": part}
         for name in others:
             table = read_input(_sql(reader), name, inside)
-            inputs[name] = table.filter(pc.is_in(table.column("trajectory_id"), value_set=ids))
+            asked = pc.is_in(table.column("trajectory_id"), value_set=ids)
+            # A filter copies every text, so it only comes where it has something to take away.
+            inputs[name] = table if pc.all(asked).as_py() is not False else table.filter(asked)
         yield part, reward(inputs, **parameters)
 
 

@@ -170,6 +170,7 @@ FLAT_STEPS = f"""
             AS n_calls,
         CASE WHEN shape IS NULL THEN coalesce(len(observations), 0)
             ELSE (shape & {RESULT}) // {RESULT} END::INTEGER AS n_results,
+        shape IS NULL OR shape & {RESULT} <> 0 AS is_answered,
         call_id, tool_name, arguments, {ARGUMENTS_RAW_SQL} AS arguments_raw,
         {RESULT_ID_SQL} AS result_call_id, observation, is_error, observation_content
     FROM _steps"""
@@ -177,6 +178,7 @@ FLAT_STEPS = f"""
 
 Where ``is_flat``, a step has at most one call and one result, they are in the columns from
 ``call_id`` on, and ``tool_calls`` and ``observations`` are null; other steps have just these lists.
+``is_answered`` is true of all of them, and of flat steps with a result, without a look at any list.
 """
 
 TOOL_CALLS = f"""

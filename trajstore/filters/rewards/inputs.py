@@ -18,11 +18,10 @@ INPUTS: dict[str, str] = {
     "calls": """
         SELECT trajectory_id, step_index, call_index, name,
             coalesce(arguments, arguments_raw) AS arguments, observation, is_error
-        FROM tool_calls WHERE actor = 'agent' AND NOT is_copied AND {where}
-        ORDER BY trajectory_id, step_index, call_index""",
+        FROM tool_calls WHERE actor = 'agent' AND NOT is_copied AND {where}""",
     "steps": """
         SELECT trajectory_id, step_index, actor, text, n_calls
-        FROM flat_steps WHERE NOT is_copied AND {where} ORDER BY trajectory_id, step_index""",
+        FROM flat_steps WHERE NOT is_copied AND {where}""",
     "actions": """
         SELECT trajectory_id, step_index, reward
         FROM steps WHERE actor = 'agent' AND NOT is_copied AND {where}
@@ -59,8 +58,9 @@ INPUTS: dict[str, str] = {
 
 * ``rows``: summary numbers with the effective outcome, one row a run. ``shortest_success`` is the
   number of tool calls of the shortest successful run of the task in the whole snapshot.
-* ``calls``: the agent's own tool calls in order, each with its observation.
-* ``steps``: all steps but copied context, with the text and the number of calls.
+* ``calls``: the agent's own tool calls, each with its observation; in no order, as sorting texts
+  costs more than reading them.
+* ``steps``: all steps but copied context, with the text and the number of calls; in no order.
 * ``actions``: the agent's own steps, with the reward that the environment gave.
 * ``scores``: named numbers of whole runs: labels, and the components that came with the run (those
   without evaluator).

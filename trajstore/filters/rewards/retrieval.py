@@ -47,25 +47,28 @@ _TOKENS_SHOWN = f"""
 
 _RETRIEVED = _TOKENS_SHOWN.format(calls="regexp_matches(name, $tools)")
 
-# Finding tokens costs most. So results of other tools are only looked at, since they may have shown
-# a token first, in runs where the agent said something that a retrieval had shown.
+# Finding tokens costs most. So what was said is only looked at in runs where a retrieval showed
+# some, and results of other tools, since they may have shown a token first, only in runs where the
+# agent said something that a retrieval had shown.
 _OTHER = _TOKENS_SHOWN.format(
     calls="NOT regexp_matches(name, $tools) "
     "AND trajectory_id IN (SELECT trajectory_id FROM candidates)"
 )
 
 _QUERY = f"""
-    WITH said AS (
-        SELECT trajectory_id, step_index, actor = 'agent' AS by_agent, text FROM steps
-        WHERE text IS NOT NULL
+    WITH retrieved AS ({_RETRIEVED}),
+    showing AS (SELECT DISTINCT trajectory_id FROM retrieved),
+    said AS (
+        SELECT trajectory_id, step_index, actor = 'agent' AS by_agent, text
+        FROM steps SEMI JOIN showing USING (trajectory_id) WHERE text IS NOT NULL
         UNION ALL
-        SELECT trajectory_id, step_index, true, arguments FROM calls WHERE arguments IS NOT NULL),
+        SELECT trajectory_id, step_index, true, arguments
+        FROM calls SEMI JOIN showing USING (trajectory_id) WHERE arguments IS NOT NULL),
     mentions AS (
         SELECT trajectory_id, token, min(step_index::BIGINT * 2 + by_agent::INTEGER) AS first
         FROM (SELECT trajectory_id, step_index, by_agent, trim(word, '.:-') AS token
               FROM (SELECT trajectory_id, step_index, by_agent, {_SAID} AS word FROM said))
         WHERE len(token) >= $least GROUP BY trajectory_id, token),
-    retrieved AS ({_RETRIEVED}),
     candidates AS (
         SELECT trajectory_id, token, r.first AS first, (m.first // 2)::INTEGER AS used_at
         FROM retrieved r JOIN mentions m USING (trajectory_id, token)
