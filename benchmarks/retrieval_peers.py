@@ -8,12 +8,14 @@ prompt; they leave out the task itself, not tasks that are nearly the same, and 
 
 Requests go round: each is asked of every side before the next, in rotating order, so that a slow
 phase of the machine meets all. Recall@10 is by vectors alone, against exact cosine; a hit counts if
-its cosine is that of the true tenth or better, as eight attempts at a task share a goal.
+its cosine is that of the true tenth or better, as eight attempts (16 from 500,000 runs on) share
+a goal.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import resource
 import shutil
@@ -32,7 +34,7 @@ if __package__ in {None, ""}:  # run as a file: python benchmarks/retrieval_peer
 
 import trajstore
 from benchmarks.measure import environment
-from benchmarks.retrieval_sides import PEERS, Asked, Common, MissingError, Ours, Runs
+from benchmarks.retrieval_sides import PEERS, Asked, Common, MissingError, Ours, Runs, SlowError
 from trajstore import Observation, Step, ToolCall, Trajectory
 from trajstore.filters.shingles import arrays
 from trajstore.retrieval import Embedder, embedder
@@ -40,6 +42,8 @@ from trajstore.retrieval import Embedder, embedder
 RECALLED, ATTEMPTS, WARM_UP = 10, 8, 3
 HYBRID = "trajstore hybrid"
 """Also ranks by words, so its recall is no recall of neighbours."""
+_MANY = 500_000
+"""From so many runs on there are 16 attempts a goal, as MiniLM is the slowest part of filling."""
 _AT_ONCE = 5000
 
 _VERBS = "cancel,book,fix,find,compare,refund,deploy,translate,summarise,schedule,convert,test"
@@ -71,9 +75,10 @@ def goals(tasks: int, seed: int) -> list[str]:
 
 
 def runs(texts: Sequence[str], n: int) -> Iterator[Trajectory]:
-    """``n`` runs, eight attempts a goal, half of them successes."""
+    """``n`` runs, equally many attempts a goal, half of them successes."""
+    each = -(-n // len(texts))
     for i in range(n):
-        goal = texts[i // ATTEMPTS]
+        goal = texts[i // each]
         call = ToolCall.of("search", {"query": goal, "page": i % 3}, "c0")
         seen = Observation(call_id="c0", text=f"{goal}: found {i} entries. " + "row of data; " * 40)
         steps = (
@@ -81,10 +86,10 @@ def runs(texts: Sequence[str], n: int) -> Iterator[Trajectory]:
             Step(actor="agent", tool_calls=(call,), observations=(seen,)),
             Step(actor="agent", text=f"It is done, reference {i}."),
         )
-        task = f"bench/{i // ATTEMPTS}"
+        task = f"bench/{i // each}"
         yield Trajectory(
             trajectory_id=f"run-{i:08d}", task_id=task, goal=goal, source="bench", steps=steps,
-            success=i % 2 == 0, attempt=i % ATTEMPTS,
+            success=i % 2 == 0, attempt=i % each,
         )  # fmt: skip
 
 
@@ -110,11 +115,22 @@ class Remembered:
 
 
 def measure(
-    n: int, requests: int, folder: Path, say: Callable[[str], None], leave_out: str | None = None
+    n: int,
+    requests: int,
+    folder: Path,
+    say: Callable[[str], None],
+    leave_out: str | None = None,
+    seconds: float = math.inf,
+    known: dict[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Fill every side with ``n`` runs, ask all of them, and give a row a side."""
+    """Fill every side with ``n`` runs, ask all of them, and give a row a side.
+
+    A peer that is not filled in ``seconds`` is not asked; its row says how far it came. What was
+    embedded before is ``known``.
+    """
     np = arrays()
-    texts = goals(-(-n // ATTEMPTS), seed=0)
+    each = ATTEMPTS if n < _MANY else 2 * ATTEMPTS
+    texts = goals(-(-n // each), seed=0)
     store = trajstore.open(folder / "pool", durable=False)
     batch: list[Trajectory] = []
     for run in runs(texts, n):
@@ -124,15 +140,19 @@ def measure(
             batch = []
     store.append(batch)
     say(f"{n:,} runs are stored")
-    model = Remembered(embedder("minilm"), {})
+    model = Remembered(embedder("minilm"), {} if known is None else known)
     store.index(embedder=model, levels=["trajectory"])
     say(f"{len(texts):,} goals are embedded and indexed")
-    common = Common(folder, embedder("minilm"), Runs(folder, runs(texts, n)))
+    common = Common(folder, embedder("minilm"), Runs(folder, runs(texts, n)), seconds)
     ids = [f"run-{i:08d}" for i in range(n)]
-    tasks = [f"bench/{i // ATTEMPTS}" for i in range(n)]
-    vectors = np.repeat(model.embed(texts), ATTEMPTS, axis=0)[:n].copy()
+    tasks = [f"bench/{i // each}" for i in range(n)]
+    vectors = np.repeat(model.embed(texts), each, axis=0)[:n].copy()
     wins = np.arange(n) % 2 == 0
-    sides: list[Any] = [Ours(common, store, mode) for mode in ("hybrid", "vector")]
+    slow: list[dict[str, Any]] = []
+    # Each mode opens the store for itself, or one would find the query's vector made by the other.
+    sides: list[Any] = [
+        Ours(common, trajstore.open(folder / "pool"), mode) for mode in ("hybrid", "vector")
+    ]
     for kind in PEERS:
         side = kind(common)
         if leave_out and leave_out in side.name:
@@ -143,10 +163,14 @@ def measure(
         except MissingError as error:
             say(f"{side.name} is left out: {error}")
             continue
+        except SlowError as error:
+            say(f"{side.name} {error}")
+            slow.append({"side": side.name, "note": str(error)})
+            continue
         say(f"{side.name} is filled in {time.perf_counter() - start:.0f} s")
         sides.append(side)
     asked = [Asked(text=t, task_id="bench/0") for t in goals(requests + WARM_UP, seed=1)]
-    return _asked(sides, asked, vectors, ids, model)
+    return [*_asked(sides, asked, vectors, ids, model), *slow]
 
 
 def _asked(
@@ -198,7 +222,9 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     lines += [
-        f"| {r['side']} | {r['p50_ms']:.1f} | {r['p99_ms']:.1f} | {r['cpu_p50_ms']:.1f} "
+        f"| {r['side']} | {r['note']} | | | |"
+        if "note" in r
+        else f"| {r['side']} | {r['p50_ms']:.1f} | {r['p99_ms']:.1f} | {r['cpu_p50_ms']:.1f} "
         f"| {'-' if r['recall_at_10'] is None else format(r['recall_at_10'], '.3f')} |"
         for r in rows
     ]
@@ -212,16 +238,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--million", action="store_true", help="also a million runs")
     parser.add_argument("--requests", type=int, default=100, help="requests a side and size")
     parser.add_argument("--leave-out", metavar="NAME", help="a peer, such as mem0: slow to fill")
+    parser.add_argument(
+        "--budget", type=float, default=math.inf, metavar="S", help="seconds to fill one peer"
+    )
     given = parser.parse_args(arguments)
     for name, value in environment(["benchmarks.retrieval_peers"]).items():
         print(f"{name}: {value}")
     for package in ("faiss-cpu", "chromadb", "sqlite-vec", "mem0ai", "lancedb", "torch"):
         with suppress(metadata.PackageNotFoundError):
             print(f"{package}: {metadata.version(package)}")
+    known: dict[str, Any] = {}
     for n in [*given.sizes, *([1_000_000] if given.million else [])]:
         folder = Path(tempfile.mkdtemp(prefix="retrieval-peers-"))
         try:
-            rows = measure(n, given.requests, folder, _say, given.leave_out)
+            rows = measure(n, given.requests, folder, _say, given.leave_out, given.budget, known)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import sqlite3
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +26,28 @@ _SIMILARITY = Weights(similarity=1, success=0, recency=0, efficiency=0)
 
 class MissingError(Exception):
     """A package that a side needs is not installed; the message says which."""
+
+
+class SlowError(Exception):
+    """A side could not be filled in the time that it had; the message says how far it came."""
+
+
+def parts(total: int, seconds: float) -> Iterator[range]:
+    """Spans of some thousand items to fill in, until the time is up.
+
+    Raises:
+        SlowError: it is, and there is more.
+    """
+    start = time.perf_counter()
+    for at in range(0, total, _AT_ONCE):
+        spent = time.perf_counter() - start
+        if spent > seconds:
+            rate = at / spent
+            raise SlowError(
+                f"took {at:,} items in {spent:,.0f} s, {rate:,.0f} a second: all would take "
+                f"{total / rate / 60:,.0f} minutes or more"
+            )
+        yield range(at, min(at + _AT_ONCE, total))
 
 
 def _module(name: str) -> Any:
@@ -99,6 +123,8 @@ class Common:
     folder: Path
     model: Embedder
     runs: Runs
+    seconds: float = math.inf
+    """That a side may take to be filled."""
 
     def vector(self, text: str) -> Any:
         """A text as a query."""
@@ -183,7 +209,7 @@ class Faiss:
         self.ids, self.tasks, self.wins = ids, tasks, wins
         self.index = faiss.IndexHNSWFlat(vectors.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
         self.index.hnsw.efSearch = 64
-        self.index.add(vectors)
+        self.index.add(vectors)  # at once: filled in parts, equal vectors cost it a third of recall
 
     def prompt(self, asked: Asked) -> str:
         """The whole request."""
@@ -213,8 +239,8 @@ class Chroma:
         client = chromadb.PersistentClient(str(self.common.folder / "chroma"), settings=settings)
         space = {"hnsw": {"space": "cosine"}}
         self.table = client.create_collection("runs", configuration=space, embedding_function=None)
-        for at in range(0, len(ids), _AT_ONCE):
-            part = slice(at, at + _AT_ONCE)
+        for span in parts(len(ids), self.common.seconds):
+            part = slice(span.start, span.stop)
             about = [
                 {"task": t, "win": bool(w)} for t, w in zip(tasks[part], wins[part], strict=True)
             ]
@@ -254,11 +280,11 @@ class SqliteVec:
             f"CREATE VIRTUAL TABLE v USING vec0(e float[{vectors.shape[1]}] distance_metric=cosine,"
             " win boolean, task text)"
         )
-        values = zip(range(len(ids)), vectors, wins, tasks, strict=True)
-        self.rows.executemany(
-            "INSERT INTO v (rowid, e, win, task) VALUES (?, ?, ?, ?)",
-            ((i, v.tobytes(), int(w), t) for i, v, w, t in values),
-        )
+        for span in parts(len(ids), self.common.seconds):
+            self.rows.executemany(
+                "INSERT INTO v (rowid, e, win, task) VALUES (?, ?, ?, ?)",
+                ((i, vectors[i].tobytes(), int(wins[i]), tasks[i]) for i in span),
+            )
         self.rows.commit()
 
     def prompt(self, asked: Asked) -> str:
@@ -296,8 +322,7 @@ class Mem0:
             path=str(self.common.folder / "mem0"), on_disk=True,
         )  # fmt: skip
         self.ids = {str(_uuid(i)): name for i, name in enumerate(ids)}
-        for at in range(0, len(ids), _AT_ONCE):
-            span = range(at, min(at + _AT_ONCE, len(ids)))
+        for span in parts(len(ids), self.common.seconds):
             about = [{"task": tasks[i], "win": bool(wins[i]), "data": ids[i]} for i in span]
             self.store.insert(
                 vectors=[vectors[i].tolist() for i in span], payloads=about,

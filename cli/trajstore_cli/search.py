@@ -105,6 +105,16 @@ def search(
     environment_version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Only of this version of it.")
     ] = None,
+    per_task: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Most hits of one task; 1 for runs with --prompt."),
+    ] = None,
+    distinct: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Leave out what is the same: 1 equal texts, 0.95 near ones, too."
+        ),
+    ] = None,
     mmr: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Prefer hits that differ: 1 not at all, 0.7 usual."),
@@ -150,6 +160,8 @@ def search(
         "min_score": min_score,
         "at": at,
     }
+    bounds = {"per_task": per_task, "distinct": distinct}
+    asked |= {name: bound for name, bound in bounds.items() if bound is not None}
     if prompt:
         found = _prompt(store, text or "", asked, token_budget, tokenizer, json=json)
         if fail_empty and not found:

@@ -76,6 +76,10 @@ def add(
         str, typer.Option(metavar="NAME", help="Environment variable that holds the API key.")
     ] = "OPENAI_API_KEY",
     attempts: Annotated[int, typer.Option(metavar="N", min=1, help="Versions to try at most.")] = 5,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="A run it was drawn from, so that it goes with it."),
+    ] = None,
     allow_unisolated: UnisolatedOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -97,6 +101,7 @@ def add(
         description=description,
         language=language,
         command=tuple(shlex.split(command)),
+        trajectory_ids=tuple(run or ()),
     )
     library = _library(store, environment, environment_version, unisolated=allow_unisolated)
     chat = None if endpoint is None else chat_of(endpoint, model, api_key_env)

@@ -101,6 +101,11 @@ def verify(
         raise typer.Exit(1)
 
 
+KeepMemoryOption = Annotated[
+    bool, typer.Option("--keep-memory", help="Leave what was learnt from them.")
+]
+
+
 def compact(store: StoreArgument, dry_run: DryRunOption = False, json: JsonOption = False) -> None:
     """Join small files into large sorted ones.
 
@@ -144,20 +149,22 @@ def vacuum(
 def delete(
     store: StoreArgument,
     where: Annotated[str, typer.Option(metavar="SQL", help="Condition over trajectories.")],
+    keep_memory: KeepMemoryOption = False,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Hide trajectories at once, in every snapshot.
+    """Hide trajectories at once, in every snapshot, and what was learnt from them alone.
 
-    It does not ask: try it with --dry-run first. `vacuum` then removes the bytes, and breaks pins
-    that hold the deleted trajectories.
+    It does not ask: try it with --dry-run first. What other runs taught, too, is not served until
+    it is made anew. `vacuum` then removes the bytes, and breaks pins that hold the deleted
+    trajectories.
 
     Example: trajstore delete pool --where "task_id = 'airline/3'" --dry-run
     """
     if not where.strip():
         message = "a condition is needed; --where true takes everything"
         raise typer.BadParameter(message, param_hint="--where")
-    done = open_store(store).delete(where, dry_run=dry_run)
+    done = open_store(store).delete(where, dry_run=dry_run, keep_memory=keep_memory)
     _tell_hidden(done, dry_run=dry_run, json=json)
 
 
@@ -170,6 +177,7 @@ def expire(
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="Only trajectories that fit.")
     ] = None,
+    keep_memory: KeepMemoryOption = False,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -181,12 +189,21 @@ def expire(
     Example: trajstore expire pool --older-than 90 --where "source = 'chat'" --dry-run
     """
     age = None if older_than is None else timedelta(days=older_than)
-    done = open_store(store).expire(older_than=age, where=where, dry_run=dry_run)
+    done = open_store(store).expire(
+        older_than=age, where=where, dry_run=dry_run, keep_memory=keep_memory
+    )
     _tell_hidden(done, dry_run=dry_run, json=json)
 
 
 def _tell_hidden(done: DeleteReport, *, dry_run: bool, json: bool) -> None:
-    report(asdict(done), json=json)
+    told = asdict(done)
+    if not json:
+        told = {n: v for n, v in told.items() if not isinstance(v, dict)}
+    report(told, json=json)
+    for what, counts in (("removed", done.memory_removed), ("to be made anew", done.memory_stale)):
+        if counts:
+            listed = ", ".join(f"{count:,} {table}" for table, count in counts.items())
+            say(f"memory {'that would be ' if dry_run else ''}{what}: {listed}")
     number = count_of(done.trajectories, "trajectory", "trajectories")
     if dry_run:
         say(f"{number} would be hidden; nothing was written (--dry-run)")

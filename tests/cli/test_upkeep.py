@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
+from trajstore import Skill
 from trajstore import open as open_store
 
 COUNT = "select count(*) n from trajectories"
@@ -159,6 +160,27 @@ def test_delete_hides_at_once_and_a_dry_run_only_counts(cli: Cli, small: Path) -
     assert "hidden in every snapshot" in ran.err
     assert count(cli, small) == 1
     assert count(cli, small, "--at", "1") == 1
+
+
+def test_delete_says_how_much_memory_goes_with_the_runs(cli: Cli, small: Path) -> None:
+    store = open_store(small)
+    (run, *_), *_ = store.sql("SELECT trajectory_id FROM trajectories").fetchall()
+    lua = {"language": "lua", "source": "t", "trajectory_ids": (run,)}
+    store.add_skills([Skill(name="one", code="x", **lua)])
+    where = ("--where", f"trajectory_id = '{run}'")
+    assert "memory that would be removed: 1 skills" in cli("delete", small, *where, "--dry-run").err
+    ran = cli("delete", small, *where, "--json")
+    assert json.loads(ran.out)["memory_removed"] == {"skills": 1}
+    assert "memory removed: 1 skills" in ran.err
+    assert store.memory("skills").num_rows == 0
+
+
+def test_delete_keeps_memory_where_told_to(cli: Cli, small: Path) -> None:
+    store = open_store(small)
+    runs = tuple(r for (r,) in store.sql("SELECT trajectory_id FROM trajectories").fetchall())
+    store.add_skills([Skill(name="one", code="x", language="lua", source="t", trajectory_ids=runs)])
+    assert "memory" not in cli("delete", small, "--where", "true", "--keep-memory").err
+    assert store.memory("skills").num_rows == 1
 
 
 def test_vacuum_after_delete_breaks_the_pin_and_says_so(cli: Cli, small: Path) -> None:

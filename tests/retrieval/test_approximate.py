@@ -9,6 +9,7 @@ import pytest
 
 from tests.retrieval.conftest import Fill, run
 from trajstore import Pool
+from trajstore import open as open_store
 from trajstore.retrieval import Weights, embedder
 from trajstore.retrieval.view import searcher
 
@@ -26,15 +27,33 @@ def large(fill: Fill, monkeypatch: pytest.MonkeyPatch) -> Pool:
     """A store that is large for a bound of 200 texts."""
     for module in ("index_table", "rows"):
         monkeypatch.setattr(f"trajstore.retrieval.{module}.EXACT_ROWS", 200)
+    monkeypatch.setattr("trajstore.retrieval.index_table._SCALAR_ROWS", 200)
+    monkeypatch.setattr("trajstore.retrieval.rows._WORD_BYTES", 0)
     monkeypatch.setattr("trajstore.retrieval.candidates._NAMED", 4)
     monkeypatch.setattr(sys.modules["trajstore.retrieval.search"], "_READ", 10)
     runs = [run(f"r{n:03}", goal(n), environment=f"e{n % 8}") for n in range(SIZE)]
     return fill(*runs, levels=["trajectory"])
 
 
-def test_vectors_stay_on_disk(large: Pool) -> None:
-    view = searcher(large).view(large.reader(), "trajectory", need_index=True)
-    assert view.rows.matrix is None
+def test_vectors_and_words_stay_on_disk_behind_indexes(large: Pool) -> None:
+    rows = searcher(large).view(large.reader(), "trajectory", need_index=True).rows
+    assert rows.matrix is None
+    assert rows.word_scan is None
+    assert rows.index is not None
+    found = {i.columns[0]: i.index_type for i in rows.index._table.list_indices()}
+    assert found == {"words": "FTS", "vector": "IvfSq", "revision": "BTree", "text_key": "BTree"}
+
+
+def test_words_on_disk_and_in_memory_find_the_same(
+    large: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [
+        (h.item_id, h.parts["bm25"]) for h in large.search("flights booked", mode="text", k=50)
+    ]
+    monkeypatch.setattr("trajstore.retrieval.rows._WORD_BYTES", 1 << 20)
+    again = open_store(large.root.uri).search("flights booked", mode="text", k=50)
+    assert [i for i, _ in asked] == [h.item_id for h in again]
+    assert [s for _, s in asked] == pytest.approx([h.parts["bm25"] for h in again], abs=1e-5)
 
 
 @pytest.mark.parametrize("environment", [None, "e3"])

@@ -15,6 +15,7 @@ from trajstore import Pool, Skill, Step
 from trajstore import open as open_store
 from trajstore.errors import RetrievalError, StoreFormatError
 from trajstore.retrieval import embedder
+from trajstore.retrieval.embedder import name_of
 
 MODES = ["text", "vector", "hybrid"]
 
@@ -138,6 +139,22 @@ def test_another_embedder_is_an_error_that_names_the_command(small: Pool) -> Non
         small.index(embedder=other)
 
 
+def test_an_index_of_an_embedder_that_no_name_makes_says_to_give_it(fill: Fill) -> None:
+    """The model's name would be looked for on the hub, by whoever searches without the object."""
+    store = fill(*(run(n, g) for n, g in GOALS.items()), embedder=None)
+    store.index(embedder=Renamed("other"), levels=["trajectory"])
+    for ask in (lambda: store.search("flight"), lambda: store.index(levels=["trajectory"])):
+        with pytest.raises(RetrievalError, match=r"'other'.*search\(text, embedder=it\)"):
+            ask()
+    assert len(store.search("flight", embedder=Renamed("other"))) == 5
+    assert len(store.search("flight", mode="text")) == 1
+
+
+@pytest.mark.parametrize("name", ["hashing", "none", "openai:m@http://127.0.0.1:9/v1", "a/folder"])
+def test_an_embedder_is_found_again_by_what_it_says_of_itself(name: str) -> None:
+    assert name_of(embedder(name)) == name
+
+
 def test_a_rebuild_takes_another_embedder_and_removes_the_old_table(small: Pool) -> None:
     other = Renamed("other")
     small.index(embedder=other, rebuild=True)
@@ -233,6 +250,7 @@ def test_a_full_text_index_that_fails_is_scanned_around(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("batches of different length")
 
+    monkeypatch.setattr("trajstore.retrieval.rows._WORD_BYTES", 0)
     monkeypatch.setattr("trajstore.retrieval.index_table.IndexTable.by_words", fail)
     hits = small.search("cancel the flight", mode="text")
     assert hits[0].item_id == "flights"

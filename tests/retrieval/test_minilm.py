@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.retrieval.conftest import Fill, run
+from trajstore import open as open_store
 from trajstore.errors import RetrievalError
 from trajstore.retrieval import embedder
-from trajstore.retrieval.embedder_model import batches_by_length
+from trajstore.retrieval.embedder_model import ModelEmbedder, batches_by_length
 
 pytestmark = [
     pytest.mark.slow,
@@ -51,6 +54,26 @@ def test_its_fingerprint_is_the_published_model() -> None:
     assert fingerprint.model == "sentence-transformers/all-MiniLM-L6-v2"
     assert (fingerprint.dimension, fingerprint.max_tokens) == (384, 256)
     assert len(fingerprint.weights) == 64
+
+
+@pytest.mark.parametrize("made", ["object", "hub name", "wrapped"])
+def test_an_index_made_in_any_way_is_searched_offline(
+    made: str, fill: Fill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No name of it leads to the hub while the offline package is there."""
+    model = embedder("minilm")
+    makers: dict[str, Any] = {
+        "object": ModelEmbedder("minilm"),
+        "hub name": "sentence-transformers/all-MiniLM-L6-v2",
+        "wrapped": SimpleNamespace(fingerprint=model.fingerprint, embed=model.embed),
+    }
+    store = fill(*(run(f"r{n}", text) for n, text in enumerate(TEXTS[:4])), embedder=None)
+    store.index(embedder=makers[made], levels=["trajectory"])
+    embedder.cache_clear()
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    again = open_store(store.root.uri)
+    assert again.search("abort my trip by air", mode="vector")[0].item_id in {"r0", "r1"}
+    assert again.index(levels=["trajectory"]).encoded == 0
 
 
 def test_a_model_that_is_not_there_is_an_error(tmp_path: object) -> None:

@@ -142,3 +142,27 @@ def test_the_cuts_add_up(
     hits = pool.search(text, mode=mode, k=k, min_score=least, token_budget=budget)
     assert len(hits) + sum(hits.cuts.values()) == SIZE
     assert all(h.score >= least for h in hits)
+
+
+@FAST
+@given(
+    queries, modes, st.integers(1, 130), st.none() | st.integers(1, 5), st.sampled_from([None, 1.0])
+)
+def test_repeats_take_no_place_and_k_come_back_whenever_k_others_fit(
+    pool: Pool, text: str, mode: str, k: int, per_task: int | None, distinct: float | None
+) -> None:
+    """The hits are the first of the whole ranking that are no repeats, counted one by one."""
+    asked = {"mode": mode, "now": NOW}
+    expected: list[str] = []
+    tasks: dict[str | None, int] = {}
+    texts: set[str] = set()
+    for hit in pool.search(text, k=SIZE, **asked):
+        if per_task is not None and tasks.get(hit.task_id, 0) >= per_task:
+            continue
+        tasks[hit.task_id] = tasks.get(hit.task_id, 0) + 1
+        if distinct is None or hit.text not in texts:
+            expected.append(hit.item_id)
+        texts.add(hit.text)
+    hits = pool.search(text, k=k, per_task=per_task, distinct=distinct, **asked)
+    assert [h.item_id for h in hits] == expected[:k]
+    assert len(hits) + sum(hits.cuts.values()) == SIZE

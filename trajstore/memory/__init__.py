@@ -5,7 +5,7 @@ from __future__ import annotations
 from trajstore.memory.admission import AdmissionLimits, Admitted, Offer, StepLibrary, cluster_id
 from trajstore.memory.bank import BankHits, BankOptions, SkillBank, by_embedding
 from trajstore.memory.bank_scores import Candidate, MemRLOptions, memrl_rank, memrl_scores
-from trajstore.memory.bank_upkeep import Retracted, expire, retract
+from trajstore.memory.bank_upkeep import expire
 from trajstore.memory.curriculum import SkillTask, TaskProposal, propose_skills, propose_tasks
 from trajstore.memory.exemplars import exemplars, pin_exemplars
 from trajstore.memory.insights import Insights
@@ -13,6 +13,7 @@ from trajstore.memory.insights_chat import RulesReport, update_rules
 from trajstore.memory.insights_duplicates import near_duplicates
 from trajstore.memory.insights_operations import Applied, Operation, Rule, apply_operations
 from trajstore.memory.insights_row import StoredInsight
+from trajstore.memory.lineage import Forgotten, Retracted, forget_runs, retract
 from trajstore.memory.reasoning import ReasoningReport, recall_reasoning, update_reasoning
 from trajstore.memory.reflections import Pruned, Reflections, StoredReflection
 from trajstore.memory.reflexion import (
@@ -47,6 +48,7 @@ __all__ = [
     "Candidate",
     "Chat",
     "ChatInduced",
+    "Forgotten",
     "Induced",
     "Insights",
     "Learning",
@@ -91,6 +93,7 @@ __all__ = [
     "confidences",
     "exemplars",
     "expire",
+    "forget_runs",
     "import_voyager",
     "induce_by_chat",
     "induce_workflows",

@@ -1,4 +1,4 @@
-"""Take items of memory out of service: by hand, by age, with a run; the row always stays.
+"""Take items of memory out of service: by hand or by age; the row always stays.
 
 An item that is out has a state: ``retired`` (it does not help, or somebody took it out),
 ``expired`` (too old) or ``stale`` (a run that it was made from was taken back, others remain). It
@@ -8,10 +8,10 @@ is not listed, recalled or found unless asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,12 +28,6 @@ MEMORY_KEYS: Mapping[MemoryTable, str] = {
     "insights": "version_id",
 }
 """Table -> its key."""
-
-_RUNS: Mapping[MemoryTable, str] = {
-    "reflections": "trajectory_id",
-    "workflows": "trajectory_ids",
-    "insights": "trajectory_ids",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +56,10 @@ def set_states(store: Store, table: MemoryTable, changes: Mapping[str, Change]) 
         found = rows.filter(pc.is_in(rows.column(key), value_set=pa.array(list(changes))))
         wanted = [changes[k] for k in found.column(key).to_pylist()]
         about = [
-            _with_reason(text, change.because)
+            with_reason(text, change.because)
             for text, change in zip(found.column("metadata").to_pylist(), wanted, strict=True)
         ]
-        return _replaced(_replaced(found, "state", [c.state for c in wanted]), "metadata", about)
+        return replaced(replaced(found, "state", [c.state for c in wanted]), "metadata", about)
 
     return store.change_memory(table, decide)
 
@@ -77,7 +71,8 @@ def reason_of(metadata: str | None) -> str | None:
     return None if found is None else str(found)
 
 
-def _with_reason(metadata: str | None, because: str | None) -> str | None:
+def with_reason(metadata: str | None, because: str | None) -> str | None:
+    """Metadata with why a row is out of service; without a reason where None."""
     value = json.loads(metadata) if metadata else {}
     about = value if isinstance(value, dict) else {"metadata": value}
     about.pop("because", None)
@@ -86,59 +81,11 @@ def _with_reason(metadata: str | None, because: str | None) -> str | None:
     return json_text(about) if about else None
 
 
-def _replaced(rows: pa.Table, name: str, values: list[str | None]) -> pa.Table:
+def replaced(rows: pa.Table, name: str, values: list[Any]) -> pa.Table:
+    """Rows with other values in one column."""
     place = rows.schema.get_field_index(name)
-    return rows.set_column(place, rows.schema.field(place), pa.array(values, pa.string()))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retracted:
-    """What a retraction took out of service."""
-
-    retired: Mapping[str, int] = field(default_factory=dict)
-    """Table -> items whose every run was taken back."""
-    stale: Mapping[str, int] = field(default_factory=dict)
-    """Table -> items that other runs still speak for; make them anew to serve them again."""
-
-
-def retract(store: Store, trajectory_ids: Iterable[str], *, because: str) -> Retracted:
-    """Take out whatever was learnt from some runs (say, they cheated, or were mislabelled).
-
-    The runs themselves stay; :meth:`trajstore.store.Store.delete` removes those. Every version of
-    an insight goes, as a later one may still hold what an earlier one learnt.
-
-    Args:
-        store: the store.
-        trajectory_ids: the runs.
-        because: why; kept with each item.
-    """
-    gone = set(trajectory_ids)
-    retired: dict[str, int] = {}
-    stale: dict[str, int] = {}
-    for table, key in MEMORY_KEYS.items():
-        rows = store.memory(table)
-        runs = rows.column(_RUNS[table]).to_pylist()
-        owners = rows.column("insight_id" if table == "insights" else key).to_pylist()
-        made_from: dict[str, set[str]] = {}
-        for owner, value in zip(owners, runs, strict=True):
-            ids = [value] if isinstance(value, str) else value or []
-            made_from.setdefault(owner, set()).update(ids)
-        states = {
-            owner: "stale" if ids - gone else "retired"
-            for owner, ids in made_from.items()
-            if ids & gone
-        }
-        before = rows.column("state").to_pylist()
-        keys = zip(rows.column(key).to_pylist(), owners, before, strict=True)
-        changes = {
-            k: Change(state=states[owner], because=because)
-            for k, owner, state in keys
-            if owner in states and state != "retired"
-        }
-        set_states(store, table, changes)
-        retired[table] = sum(s == "retired" for s in states.values())
-        stale[table] = sum(s == "stale" for s in states.values())
-    return Retracted(retired=retired, stale=stale)
+    field = rows.schema.field(place)
+    return rows.set_column(place, field, pa.array(values, field.type))
 
 
 def expire(store: Store, table: MemoryTable, ttl: timedelta, *, now: datetime | None = None) -> int:

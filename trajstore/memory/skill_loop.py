@@ -97,6 +97,7 @@ def voyager_loop(
                 return
             task = upcoming
         started = datetime.now(UTC)
+        name = trajectory_id(SOURCE, uuid.uuid4().hex, started)
         hits = search_skills(
             library,
             f"{task.name}\n{task.goal}",
@@ -109,9 +110,10 @@ def voyager_loop(
             code=code_in(chat(_request(task, hits))),
             check=task.check,
             description=task.goal,
+            trajectory_ids=(name,),
         )
         added = library.add(draft, repair=chat_repair(chat), attempts=options.attempts)
-        run = _trajectory(library, task, added, started, options.model)
+        run = _trajectory(name, library, task, added, started, options.model)
         library.store.append(run)
         record_uses(library.store, run.trajectory_id, hits, "skill", given_at=started)
         if not added.ok:
@@ -139,7 +141,12 @@ _WRITE = (
 
 
 def _trajectory(
-    library: SkillLibrary, task: SkillTask, added: Added, started: datetime, model: str | None
+    name: str,
+    library: SkillLibrary,
+    task: SkillTask,
+    added: Added,
+    started: datetime,
+    model: str | None,
 ) -> Trajectory:
     steps = [Step(actor="user", text=f"{task.goal}\n\nCheck:\n{task.check}")]
     for number, attempt in enumerate(added.attempts):
@@ -151,7 +158,7 @@ def _trajectory(
         seen = Observation(call_id=call.call_id, text=said, is_error=not attempt.verdict.ok)
         steps.append(Step(actor="agent", tool_calls=(call,), observations=(seen,), model=model))
     run = Trajectory(
-        trajectory_id=trajectory_id(SOURCE, uuid.uuid4().hex, started),
+        trajectory_id=name,
         task_id=f"{SOURCE}/{task.name}",
         source=SOURCE,
         goal=task.goal,

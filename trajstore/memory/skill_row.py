@@ -32,6 +32,8 @@ class SkillDraft:
     """Programming language."""
     command: tuple[str, ...] = ()
     """Of other languages than Python: what runs a program, such as ``("node", "{program}")``."""
+    trajectory_ids: tuple[str, ...] = ()
+    """The runs that it was drawn from, so that it goes with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,8 @@ class StoredSkill:
     docstring: str | None = None
     dependencies: tuple[str, ...] = ()
     """The skills that its code calls, each as ``name@hash``."""
+    trajectory_ids: tuple[str, ...] = ()
+    """The runs that it was drawn from."""
     verified_at: datetime | None = None
     environment: str | None = None
     environment_version: str | None = None
@@ -72,6 +76,11 @@ class StoredSkill:
     def command(self) -> tuple[str, ...]:
         """What runs a program in its language."""
         return tuple(self.about.get("command") or ())
+
+    def drawn_from(self, trajectory_ids: Iterable[str]) -> StoredSkill:
+        """A copy that some more runs speak for."""
+        runs = dict.fromkeys((*self.trajectory_ids, *trajectory_ids))
+        return replace(self, trajectory_ids=tuple(runs))
 
     def with_about(self, **changes: Any) -> StoredSkill:
         """A copy with other metadata; None takes an entry out."""
@@ -96,7 +105,8 @@ def skills_of(rows: pa.Table) -> list[StoredSkill]:
     found = []
     for row in rows.to_pylist():
         values = {k: v for k, v in row.items() if k in known}
-        values["dependencies"] = tuple(row["dependencies"] or ())
+        for name in ("dependencies", "trajectory_ids"):
+            values[name] = tuple(row[name] or ())
         values["about"] = _about(row["metadata"])
         found.append(StoredSkill(**values))
     return found
@@ -109,6 +119,7 @@ def rows_of(skills: Iterable[StoredSkill]) -> pa.Table:
         name: [getattr(s, name, None) for s in listed] for name in SKILL_SCHEMA.names
     }
     columns["dependencies"] = [list(s.dependencies) for s in listed]
+    columns["trajectory_ids"] = [list(s.trajectory_ids) for s in listed]
     columns["metadata"] = [json_text_or_none(dict(s.about)) for s in listed]
     return build_table(columns, SKILL_SCHEMA)
 

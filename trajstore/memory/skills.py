@@ -143,7 +143,7 @@ class SkillLibrary(SkillShelf):
                 draft = replace(draft, code=mended.code, description=mended.description)
             there = self._already(draft)
             if there is not None:
-                return Added(skill=there, attempts=tuple(tried))
+                return Added(skill=self._drawn_too(there, draft), attempts=tuple(tried))
             verdict, calls = self._try(draft)
             tried.append(Attempt(code=draft.code, verdict=verdict))
             if verdict.ok:
@@ -163,6 +163,20 @@ class SkillLibrary(SkillShelf):
             )
             raise SkillError(message)
         return same if self.why_not_served(same) is None else None
+
+    def _drawn_too(self, there: StoredSkill, draft: SkillDraft) -> StoredSkill:
+        """A kept skill, which the runs of a draft with the same code speak for, too."""
+        if set(draft.trajectory_ids) <= set(there.trajectory_ids):
+            return there
+        self.store.change_memory(
+            "skills",
+            lambda rows: rows_of(
+                s.drawn_from(draft.trajectory_ids)
+                for s in skills_of(rows)
+                if s.skill_id == there.skill_id
+            ),
+        )
+        return self.resolve(there.skill_id)
 
     def _try(self, draft: SkillDraft) -> tuple[Verdict, tuple[StoredSkill, ...]]:
         """Look at the code, find what it calls, and run it."""
@@ -218,6 +232,7 @@ class SkillLibrary(SkillShelf):
             new = replace(skill, version=version)
             if same is not None:
                 new = replace(new, created_at=same.created_at, source=same.source)
+                new = new if same.state == "retired" else new.drawn_from(same.trajectory_ids)
             others = [s for s in versions if s.skill_id != skill.skill_id]
             current = newest_by_name([*others, new])
             called = {current[c.name].skill_id for c in calls if c.name in current}
@@ -243,6 +258,7 @@ class SkillLibrary(SkillShelf):
             signature=signature_of(draft.name, draft.code, draft.language),
             docstring=docstring_of(draft.name, draft.code, draft.language),
             dependencies=tuple(c.skill_id for c in calls),
+            trajectory_ids=draft.trajectory_ids,
             verified_at=now,
             environment=self.environment,
             environment_version=self.environment_version,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -12,6 +13,7 @@ from trajstore.errors import SchemaError, WriteError
 from trajstore.exports import DEFAULT_OPTIONS, ExportReport, Format, SftOptions, Target
 from trajstore.filters import Selection, Stage
 from trajstore.importers import ImportOptions, read_jsonl_record
+from trajstore.memory import Forgotten, forget_runs
 from trajstore.pipeline.building import BuildReport, build
 from trajstore.pipeline.exporting import export_sft_from
 from trajstore.pipeline.importing import ImportReport, Progress, import_into
@@ -127,6 +129,29 @@ class Pool(Store):
             options=options,
         )
 
+    def delete(
+        self, where: str, *, dry_run: bool = False, keep_memory: bool = False
+    ) -> DeleteReport:
+        """Hide every trajectory that fits a condition, with what was drawn from it.
+
+        Trajectories are hidden at once and in every snapshot. Reflections, skills, workflows and
+        insights of these alone are removed; those that other trajectories speak for, too, are not
+        served until they are made or verified anew (:func:`trajstore.memory.forget_runs`).
+        ``vacuum`` then removes the bytes, which breaks pins that hold them.
+
+        Args:
+            where: an SQL condition over ``trajectories``.
+            dry_run: only count.
+            keep_memory: leave what was drawn from them, where it tells nothing of them.
+        """
+        if keep_memory or not where.strip():
+            return super().delete(where, dry_run=dry_run)
+        ids = [i for listed in self.reader().ids(where) for i in listed]
+        # Memory goes first: were it killed in between, the same delete would find the runs again.
+        gone = forget_runs(self, ids, dry_run=dry_run) if ids else Forgotten()
+        done = super().delete(where, dry_run=dry_run)
+        return replace(done, memory_removed=gone.removed, memory_stale=gone.stale)
+
     def expire(
         self,
         *,
@@ -134,6 +159,7 @@ class Pool(Store):
         where: str | None = None,
         now: datetime | None = None,
         dry_run: bool = False,
+        keep_memory: bool = False,
     ) -> DeleteReport:
         """Hide trajectories whose time is over, as :meth:`delete` does.
 
@@ -143,6 +169,7 @@ class Pool(Store):
             where: only trajectories that fit this SQL condition.
             now: the time to count to; the clock where None.
             dry_run: only count.
+            keep_memory: leave what was drawn from them; see :meth:`delete`.
 
         Raises:
             WriteError: ``older_than`` is negative, or the store cannot be written.
@@ -155,7 +182,8 @@ class Pool(Store):
         if older_than is not None:
             born = "coalesce(ended_at, started_at, imported_at)"
             over = f"({over} OR {born} < {_timestamp(moment - older_than)})"
-        return self.delete(f"{over} AND ({where})" if where else over, dry_run=dry_run)
+        condition = f"{over} AND ({where})" if where else over
+        return self.delete(condition, dry_run=dry_run, keep_memory=keep_memory)
 
     def vacuum(
         self, *, retention: timedelta = timedelta(hours=168), dry_run: bool = False

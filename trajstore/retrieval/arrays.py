@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trajstore._optional import require
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     Bools: TypeAlias = NDArray[bool_]
 
 
+@lru_cache(maxsize=1)
 def numpy() -> Any:
     """NumPy, or the error that says how to get it."""
     return require("numpy", extra="retrieval", purpose="Retrieval")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from trajstore.retrieval.levels import MEMORIES
 from trajstore.store import Reader
 
 if TYPE_CHECKING:
-    from trajstore.retrieval.arrays import Bools, Doubles
+    from trajstore.retrieval.arrays import Bools, Doubles, Ints
 
 _MASKS_KEPT = 64
 
@@ -52,6 +53,40 @@ class Catalogue:
     def first_expiry(self) -> float:
         """When the first of them expires."""
         return float(self.expires.min(initial=numpy().inf))
+
+    @cached_property
+    def shown(self) -> pa.Table:
+        """The columns that a hit shows."""
+        return self.table.select(["task_id", "environment", "source", "success", "reward"])
+
+    @cached_property
+    def _tasks(self) -> tuple[pa.Array, Ints]:
+        """The tasks, and the number of that of each row; -1 where it has none."""
+        coded = self.table.column("task_id").combine_chunks().dictionary_encode()
+        codes: Ints = pc.fill_null(coded.indices, -1).to_numpy().astype(numpy().int64)
+        return coded.dictionary, codes
+
+    @property
+    def task_codes(self) -> Ints:
+        """A number for the task of each row; -1 where it has none."""
+        return self._tasks[1]
+
+    @cached_property
+    def _by_task(self) -> tuple[Ints, Ints]:
+        """Rows in order of their task, and where each task begins."""
+        np = numpy()
+        order = np.argsort(self.task_codes, kind="stable")
+        tasks = np.arange(len(self._tasks[0]) + 1)
+        return order, np.searchsorted(self.task_codes[order], tasks)
+
+    def of_tasks(self, tasks: Sequence[str]) -> Bools:
+        """Rows of some tasks."""
+        order, starts = self._by_task
+        found: Bools = numpy().zeros(len(order), bool)
+        codes = pc.index_in(pa.array(tasks, pa.string()), value_set=self._tasks[0]).drop_null()
+        for code in codes.to_numpy():
+            found[order[starts[code] : starts[code + 1]]] = True
+        return found
 
     def fits(self, where: str) -> Bools:
         """Rows for which an SQL condition over the view is true.
@@ -109,7 +144,7 @@ def _runs(reader: Reader) -> Catalogue:
         reader=reader,
         view="trajectories",
         key="trajectory_id",
-        table=rows.select(_COMMON),
+        table=rows.select(_COMMON).combine_chunks(),
         at=happened,
         expires=np.where(np.isnan(expires), np.inf, expires),
         success=success,
@@ -144,7 +179,7 @@ def _memories(reader: Reader, level: Level) -> Catalogue:
         reader=reader,
         view=MEMORIES[level].view,
         key=MEMORIES[level].key,
-        table=rows.select(_COMMON),
+        table=rows.select(_COMMON).combine_chunks(),
         at=_seconds(at),
         expires=np.full(count, np.inf),
         success=share,

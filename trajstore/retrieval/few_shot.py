@@ -153,6 +153,9 @@ class FewShot:
         return "\n".join([*lines, *(f"  left out: {x.words()}" for x in self.left_out)])
 
 
+_DISTINCT = {"distinct": 1.0}
+_ONCE: dict[Level, dict[str, Any]] = {"trajectory": {"per_task": 1}}
+
 DEFAULT_OPTIONS = FewShotOptions()
 DEFAULT_BUDGET = 4000
 """Tokens that demonstrations may take."""
@@ -180,12 +183,17 @@ def few_shot(
         options: order, rule and sizes.
         search_options: for :func:`trajstore.retrieval.search`, at every level: ``k``, ``task_id``,
             ``success_only``, ... ``where``, ``tools`` and ``state`` make sense for one level only.
+            ``distinct`` is 1 where not given, and ``per_task`` is 1 for trajectories: attempts at
+            one task, and equal texts, show the same once more.
 
     Raises:
         RetrievalError: see :func:`trajstore.retrieval.search` and :func:`build_few_shot`.
     """
     levels: Sequence[Level] = [level] if isinstance(level, str) else list(level)
-    found = [search(store, text, level=name, **search_options) for name in levels]
+    found = [
+        search(store, text, level=name, **{**_DISTINCT, **_ONCE.get(name, {}), **search_options})
+        for name in levels
+    ]
     shares = [level[name] for name in levels] if isinstance(level, Mapping) else None
     return build_few_shot(
         store, found, budget=budget, shares=shares, tokenizer=tokenizer, options=options
@@ -349,8 +357,11 @@ def _left(reason: str, hit: Hit, *, tokens: int | None = None) -> LeftOut:
 
 
 def _cut(sets: Sequence[Hits]) -> list[LeftOut]:
-    return [
-        LeftOut(reason=reason, level=hits.level, count=count)
-        for hits in sets
-        for reason, count in hits.cuts.items()
-    ]
+    """What the searches left out: repeats of a better hit one by one, all else as a number."""
+    found: list[LeftOut] = []
+    for hits in sets:
+        names, level = hits.repeated, hits.level
+        found += [LeftOut(reason="duplicate", level=level, item_id=name) for name in names]
+        counts = {**hits.cuts, "distinct": hits.cuts.get("distinct", 0) - len(names)}
+        found += [LeftOut(reason=r, level=level, count=c) for r, c in counts.items() if c > 0]
+    return found

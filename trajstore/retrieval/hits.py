@@ -91,6 +91,9 @@ class Hits(Sequence[Hit]):
     """What was found."""
     cuts: Mapping[str, int] = field(default_factory=dict)
     """Items that were left out, by reason; only reasons that left something out."""
+    repeated: tuple[str, ...] = ()
+    """Ids of the first items, ``k`` at most, that ``distinct`` left out where they would have been
+    hits; ``cuts`` counts them, too."""
     notes: tuple[str, ...] = ()
     """What the caller should know: items that are not indexed yet, an index that is out of use."""
 
@@ -133,6 +136,8 @@ MEANINGS: dict[str, str] = {
     "near_duplicate_task": "are attempts at a task that is nearly the same",
     "no_match": "share no word with the query",
     "min_score": "scored less than min_score",
+    "per_task": "are of a task that has its hits already",
+    "distinct": "are the same as a better hit",
     "k": "came after the first k",
     "token_budget": "did not fit into the token budget",
 }

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from trajstore.errors import RetrievalError
 from trajstore.retrieval.arrays import numpy
-from trajstore.retrieval.embedder import DEFAULT_EMBEDDER, Embedder
+from trajstore.retrieval.embedder import DEFAULT_EMBEDDER, Embedder, made_again, name_of
 from trajstore.retrieval.embedder import embedder as named_embedder
 from trajstore.retrieval.embedding import embedded
 from trajstore.retrieval.hits import Level
@@ -122,12 +122,18 @@ class _Build:
         self._reader = reader
         self._level: Level = level
         old = self._old_pointer(rebuild=rebuild)
-        given = embedder or (old.embedder if old else DEFAULT_EMBEDDER)
-        self._embedder = named_embedder(given) if isinstance(given, str) else given
+        given = embedder or DEFAULT_EMBEDDER
+        if embedder is None and old is not None:
+            self._embedder = made_again(old.embedder, old.fingerprint)
+        else:
+            self._embedder = named_embedder(given) if isinstance(given, str) else given
         self._fingerprint = self._embedder.fingerprint
-        self.name = given if isinstance(given, str) else self._fingerprint.model
+        self._made_by = name_of(self._embedder)
+        self.name = self._made_by or self._fingerprint.model
         self._rebuild = rebuild
         self._pointer = self._start(old)
+        self._known: set[int] = set()
+        """Keys of the texts in the table: only those that are there are worth a look for."""
 
     def _old_pointer(self, *, rebuild: bool) -> Pointer | None:
         try:
@@ -161,7 +167,7 @@ class _Build:
         return Pointer(
             table=table,
             version=version,
-            embedder=self.name,
+            embedder=self._made_by,
             fingerprint=self._fingerprint,
             snapshot=snapshot,
             without_text=without_text,
@@ -171,9 +177,10 @@ class _Build:
         name = self._pointer.next_table or self._pointer.table
         try:
             table = IndexTable.open(self._index, name)
-            there = table.columns(["revision", "item_id"])
+            there = table.columns(["revision", "item_id", "text_key"])
         except (ValueError, RuntimeError, OSError) as error:
             raise broken(self._index, self._level, error) from error
+        self._known = set(there.column("text_key").to_numpy().tolist())
         live = live_revisions(self._reader, self._level)
         gone = pc.invert(pc.is_in(there.column("revision"), value_set=_one(live, "revision")))
         removed = pc.unique(there.filter(gone).column("revision"))
@@ -224,7 +231,8 @@ class _Build:
             part.column("text_key").to_numpy(), return_index=True, return_inverse=True
         )
         matrix: Vectors = np.zeros((len(keys), self._fingerprint.dimension), np.float32)
-        known = table.known(pa.array(keys, pa.int64()))
+        known = table.known(pa.array([k for k in keys.tolist() if k in self._known], pa.int64()))
+        self._known.update(keys.tolist())
         at = np.searchsorted(keys, known.column("text_key").to_numpy())
         flat = known.column("vector").combine_chunks().flatten().to_numpy()
         matrix[at] = flat.reshape(len(at), -1) if len(at) else 0

@@ -61,7 +61,7 @@ class Pointer:
     version: int
     """The version of it that is whole."""
     embedder: str
-    """The name that the embedder was found by."""
+    """The name that makes the embedder again; empty for an object that no name makes."""
     fingerprint: Fingerprint
     """What made the vectors."""
     snapshot: int

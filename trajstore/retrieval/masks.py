@@ -31,12 +31,13 @@ def allowed_rows(
     Returns:
         A mask over the rows, and counts by reason (:data:`trajstore.retrieval.hits.MEANINGS`).
     """
+    np = numpy()
     mask = view.alive()
-    left = int(mask.sum())
+    left = int(np.count_nonzero(mask))
     cuts: dict[str, int] = {}
     for reason, fits in _filters(view, query, near, now):
         mask = mask & fits
-        now_left = int(mask.sum())
+        now_left = int(np.count_nonzero(mask))
         if now_left < left:
             cuts[reason] = left - now_left
         left = now_left
@@ -62,10 +63,9 @@ def _filters(
         yield "expired", view.of_runs(_in_time(view, query.max_age, now.timestamp()))
     if query.task_id is None or query.allow_same_task:
         return
-    yield "same_task", ~view.of_runs(known.equal("task_id", query.task_id))
+    yield "same_task", ~view.of_runs(known.of_tasks([query.task_id]))
     if near:
-        tasks = pc.is_in(known.table.column("task_id"), value_set=pa.array(near, pa.string()))
-        yield "near_duplicate_task", ~view.of_runs(tasks.to_numpy())
+        yield "near_duplicate_task", ~view.of_runs(known.of_tasks(near))
 
 
 def _in_time(view: View, max_age: timedelta | None, now: float) -> Bools:

@@ -31,6 +31,8 @@ class SearchOptions(TypedDict, total=False):
     tools: Sequence[str] | None
     state: str | None
     weights: Weights
+    per_task: int | None
+    distinct: float | None
     mmr: float | None
     min_score: float | None
     token_budget: int | None
@@ -71,6 +73,11 @@ class Query:
     """At level ``step``, a ``state_key``: steps taken in that very state come first."""
     weights: Weights = DEFAULT_WEIGHTS
     """What each part of the score is worth."""
+    per_task: int | None = None
+    """Most hits of one task; None is no bound."""
+    distinct: float | None = None
+    """0 to 1, leave out what is the same as a better hit: 1 is an equal text, less is a cosine from
+    which on two texts are the same, such as 0.95; None keeps all."""
     mmr: float | None = None
     """0 to 1, prefer hits that differ: 1 is relevance alone, 0.7 is usual; None is off."""
     min_score: float | None = None
@@ -97,6 +104,10 @@ class Query:
             raise RetrievalError(f"k is 1 or more, not {self.k}.")
         if self.mode not in {None, "hybrid", "vector", "text"}:
             raise RetrievalError(f"There is no mode '{self.mode}'. Modes: hybrid, vector, text")
+        if self.per_task is not None and self.per_task < 1:
+            raise RetrievalError(f"per_task is 1 or more, not {self.per_task}.")
+        if self.distinct is not None and not 0 <= self.distinct <= 1:
+            raise RetrievalError(f"distinct is from 0 to 1, not {self.distinct}.")
         if self.mmr is not None and not 0 <= self.mmr <= 1:
             raise RetrievalError(f"mmr is from 0 to 1, not {self.mmr}.")
         if self.min_score is not None and math.isnan(self.min_score):

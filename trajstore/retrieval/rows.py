@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from trajstore.retrieval.arrays import Doubles, Ints, Vectors
 
 _TEXT_BYTES = 256 << 20
+_WORD_BYTES = 128 << 20
+_COMPARED = 4
+DIGITS = 6
+"""Digits of a cosine or of a BM25 score that count; the last ones are noise."""
 _KEPT = ("item_id", "trajectory_id", "step_index", "revision", "state_key", "tools")
 _COLUMNS = (*_KEPT, "text_key", "environment")
 
@@ -41,6 +45,21 @@ class Rows:
     """LanceDB's number of each row."""
     texts: pa.Array | None = None
     """The texts, where the store itself was read."""
+    compared: dict[bytes, Doubles] = field(default_factory=dict)
+    """Cosines of all texts with the last few queries."""
+
+    @cached_property
+    def shown(self) -> pa.Table:
+        """The columns that a hit shows."""
+        return self.table.select(["item_id", "trajectory_id", "step_index"])
+
+    @cached_property
+    def text_keys(self) -> Ints:
+        """A number for the text of each row; equal texts have the same one."""
+        if self.texts is None:
+            return self.text_of
+        codes: Ints = self.texts.dictionary_encode().indices.to_numpy().astype(numpy().int64)
+        return codes
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -71,21 +90,56 @@ class Rows:
     @cached_property
     def _held(self) -> pa.Array | None:
         """Every text once, where they fit into memory: asking LanceDB takes milliseconds."""
+        return self._distinct("text", _TEXT_BYTES) if self.texts is None else self.texts
+
+    def _distinct(self, column: str, most: int | None) -> pa.Array | None:
+        """A column of the first row of each text, in order; None if it is over ``most`` bytes."""
         np = numpy()
-        if self.texts is not None:
-            return self.texts
         assert self.index is not None
-        found, size = [], 0
-        for batch in self.index.batches(["text"]):
-            found.append(batch)
-            size += batch.nbytes
-            if size > _TEXT_BYTES:
-                return None
-        whole = pa.Table.from_batches(found)
         _, first = np.unique(self.text_of, return_index=True)
         wanted = pa.array(self.row_ids[first], pa.uint64())
+        found: list[pa.RecordBatch] = []
+        size = 0
+        for batch in self.index.batches([column]):
+            found.append(batch.filter(pc.is_in(batch.column("_rowid"), value_set=wanted)))
+            size += found[-1].nbytes
+            if most is not None and size > most:
+                return None
+        if not found:
+            return pa.array([], pa.string())
+        whole = pa.Table.from_batches(found)
         order = pc.index_in(wanted, value_set=whole.column("_rowid").combine_chunks())
-        return whole.column("text").combine_chunks().take(order)
+        return whole.column(column).combine_chunks().take(order)
+
+    @cached_property
+    def _by_text(self) -> tuple[Ints, Ints]:
+        """Rows in order of their text, and where each text begins."""
+        np = numpy()
+        order = np.argsort(self.text_of, kind="stable")
+        count = int(self.text_of.max(initial=-1)) + 1
+        ends = np.cumsum(np.bincount(self.text_of, minlength=count))
+        return order, np.concatenate(([0], ends))
+
+    def of_texts(self, texts: Ints) -> Ints:
+        """The rows that have one of some texts, each text once, by text and then by row."""
+        np = numpy()
+        order, starts = self._by_text
+        sizes = starts[texts + 1] - starts[texts]
+        skipped = np.repeat(starts[texts] - np.cumsum(sizes) + sizes, sizes)
+        found: Ints = order[np.arange(int(sizes.sum())) + skipped]
+        return found
+
+    def cosines(self, query: Vectors) -> Doubles:
+        """The cosine of each text with a query, kept for the next few calls with it."""
+        assert self.matrix is not None
+        key = query.tobytes()
+        known = self.compared.get(key)
+        if known is None:
+            known = rounded_cosines(self.matrix, query)
+            self.compared[key] = known
+            while len(self.compared) > _COMPARED:
+                self.compared.pop(next(iter(self.compared)), None)
+        return known
 
     def vectors(self, places: Ints) -> Vectors:
         """The vectors of some rows, in their order."""
@@ -103,20 +157,32 @@ class Rows:
         return rows.column(column).combine_chunks().take(order)
 
     @cached_property
-    def word_scan(self) -> WordScan:
-        """Every text cut into words, to search without a full-text index."""
-        if self.texts is not None:
-            return WordScan(segmented(self.texts))
-        assert self.index is not None
-        rows = self.index.columns(["words"])
-        order = pc.index_in(
-            pa.array(self.row_ids, pa.uint64()), value_set=rows.column("_rowid").combine_chunks()
-        )
-        return WordScan(rows.column("words").combine_chunks().take(order))
+    def word_scan(self) -> WordScan | None:
+        """The words of each distinct text; None where they are too many to hold."""
+        return self._scan(_WORD_BYTES)
 
-    def scanned(self, words: list[str]) -> Doubles:
-        """BM25 of every row; 0 where it holds none of the words."""
-        return self.word_scan.scores(words)
+    @cached_property
+    def whole_word_scan(self) -> WordScan:
+        """The same, however many they are."""
+        scan = self._scan(None)
+        assert scan is not None
+        return scan
+
+    def _scan(self, most: int | None) -> WordScan | None:
+        rows = numpy().bincount(self.text_of) if len(self) else None
+        words = self._distinct("words", most) if self.texts is None else segmented(self.texts)
+        return None if words is None else WordScan(words, rows)
+
+
+def rounded_cosines(vectors: Vectors, query: Vectors) -> Doubles:
+    """The cosine of each vector with a query, to :data:`DIGITS`.
+
+    ``vecdot`` goes row by row in one thread: a product of matrices by BLAS costs two to eight times
+    the processor time from ten thousand vectors on, most of it in threads that wait.
+    """
+    np = numpy()
+    found: Doubles = np.round(np.vecdot(vectors, query).astype(np.float64), DIGITS)
+    return found
 
 
 def indexed_rows(index: IndexTable, pointer: Pointer) -> Rows:
@@ -143,7 +209,7 @@ def indexed_rows(index: IndexTable, pointer: Pointer) -> Rows:
     if pointer.fingerprint.dimension and len(first) <= EXACT_ROWS:
         matrix = _matrix(index, row_ids[first], pointer.fingerprint.dimension)
     return Rows(
-        table=found.select(_KEPT),
+        table=found.select(_KEPT).combine_chunks(),
         text_of=text_of,
         matrix=matrix,
         index=index,
@@ -191,7 +257,7 @@ def stored_rows(table: pa.Table) -> Rows:
     """
     np = numpy()
     return Rows(
-        table=table.select(_KEPT),
+        table=table.select(_KEPT).combine_chunks(),
         text_of=np.arange(table.num_rows),
         matrix=None,
         index=None,

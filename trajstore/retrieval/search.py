@@ -18,7 +18,8 @@ from trajstore.retrieval.fusion import RRF_K, best_first, dense_ranks, rrf
 from trajstore.retrieval.hits import Hit, Hits, Mode, Weights
 from trajstore.retrieval.masks import allowed_rows
 from trajstore.retrieval.query import Query, SearchOptions
-from trajstore.retrieval.scoring import recency, scores
+from trajstore.retrieval.repeats import of_few_tasks, unlike_before
+from trajstore.retrieval.scoring import PARTS, recency, scores
 from trajstore.retrieval.tasks import near_tasks
 from trajstore.retrieval.view import Searcher, View, searcher
 from trajstore.retrieval.words import query_words
@@ -71,9 +72,7 @@ def search(store: Store, text: str, **asked: Unpack[SearchOptions]) -> Hits:
     mode = _mode(view, query.mode)
     vector = None if mode == "text" else shared.query_vector(view, text, query.embedder)
     mask, cuts = allowed_rows(view, query, near=_near(shared, view, query, vector), now=now)
-    found = _pool(view, query, mode, vector, mask)
-    ranking = _Ranking(view, found, query.weights, now)
-    order = _cut(view, ranking, query, mode, int(mask.sum()), cuts)
+    ranking, order = _ranked(view, query, mode, vector, mask, cuts, now)
     hits, cuts["token_budget"] = _within(ranking.hits(order), query.token_budget)
     return Hits(
         query=text,
@@ -82,17 +81,52 @@ def search(store: Store, text: str, **asked: Unpack[SearchOptions]) -> Hits:
         snapshot=reader.snapshot.version,
         k=query.k,
         hits=hits,
+        repeated=ranking.ids(ranking.repeated),
         cuts={reason: count for reason, count in cuts.items() if count},
-        notes=(*view.notes, *found.notes),
+        notes=(*view.notes, *ranking.found.notes),
     )
 
 
+def _ranked(
+    view: View,
+    query: Query,
+    mode: Mode,
+    vector: Vectors | None,
+    mask: Bools,
+    cuts: dict[str, int],
+    now: datetime,
+) -> tuple[_Ranking, Ints]:
+    """The pool and the places in it that are hits; what was cut goes into ``cuts``.
+
+    Where repeats leave too few of the pool, a wider one is looked through, up to all there is.
+    """
+    allowed = int(numpy().count_nonzero(mask))
+    wide = 1
+    while True:
+        found = _pool(view, query, mode, vector, mask, wide)
+        ranking = _Ranking(view, found, query.weights, now)
+        these: dict[str, int] = {}
+        order = _cut(view, ranking, query, mode, allowed, these, wide)
+        repeats = these.get("per_task", 0) + these.get("distinct", 0)
+        whole = len(found.rows) >= allowed or these.get("no_match")
+        if len(order) >= query.k or not repeats or whole:
+            cuts |= these
+            return ranking, order
+        wide *= 8
+
+
 def _cut(
-    view: View, ranking: _Ranking, query: Query, mode: Mode, allowed: int, cuts: dict[str, int]
+    view: View,
+    ranking: _Ranking,
+    query: Query,
+    mode: Mode,
+    allowed: int,
+    cuts: dict[str, int],
+    wide: int,
 ) -> Ints:
     """The places of the pool that are hits, the best first; what was cut goes into ``cuts``."""
     size = len(ranking.found.rows)
-    if mode == "text" and size < min(allowed, _listed(query.k)):
+    if mode == "text" and size < min(allowed, _listed(query.k) * wide):
         cuts["no_match"] = allowed - size
         allowed = size
     order = ranking.order
@@ -100,9 +134,29 @@ def _cut(
         order = order[ranking.score[order] >= query.min_score]
         cuts["min_score"] = size - len(order)
     left = allowed - (size - len(order))
+    order = _without_repeats(view, ranking, order, query, cuts)
+    left -= cuts.get("per_task", 0) + cuts.get("distinct", 0)
     order = _diverse(view, ranking, order, query.k, query.mmr)
     cuts["k"] = left - len(order)
     return order
+
+
+def _without_repeats(
+    view: View, ranking: _Ranking, order: Ints, query: Query, cuts: dict[str, int]
+) -> Ints:
+    """The places that repeat no better one; with ``mmr``, enough of them to choose from."""
+    kept = of_few_tasks(view, ranking.found.rows[order], query.per_task)
+    cuts["per_task"] = len(order) - int(kept.sum())
+    order = order[kept]
+    enough = query.k if query.mmr is None else 4 * query.k
+    kept = unlike_before(view, ranking.found.rows[order], query.distinct, enough)
+    places = numpy().flatnonzero(kept)
+    last = int(places[enough - 1]) + 1 if len(places) >= enough else len(order)
+    ranking.repeated = order[:last][~kept[:last]][: query.k]
+    seen = kept if query.distinct in {None, 1} else kept[:last]
+    cuts["distinct"] = len(seen) - int(seen.sum())
+    left: Ints = order[kept]
+    return left
 
 
 def _mode(view: View, mode: Mode | None) -> Mode:
@@ -131,12 +185,24 @@ def _near(shared: Searcher, view: View, query: Query, vector: Vectors | None) ->
     return near_tasks(runs, query.task_id)
 
 
+def _by_likeness_alone(query: Query) -> bool:
+    """Whether the nearest are the hits, whatever else is known of them."""
+    others = {getattr(query.weights, name) for name in PARTS if name != "similarity"}
+    bounds = (query.per_task, query.distinct, query.mmr, query.state)
+    return others == {0} and query.weights.similarity > 0 and bounds == (None,) * len(bounds)
+
+
 def _listed(k: int) -> int:
     return max(_LISTED, _LISTED_A_HIT * k)
 
 
-def _pool(view: View, query: Query, mode: Mode, vector: Vectors | None, mask: Bools) -> _Found:
-    """Rows from the lists of a mode, with what each list says of them."""
+def _pool(
+    view: View, query: Query, mode: Mode, vector: Vectors | None, mask: Bools, wide: int
+) -> _Found:
+    """Rows from the lists of a mode, with what each list says of them.
+
+    The lists are ``wide`` times as long as a search without repeats needs.
+    """
     np = numpy()
     empty = np.zeros(0, np.int64)
     near, cosines, worded, bm25, note = empty, np.zeros(0), empty, np.zeros(0), None
@@ -144,9 +210,11 @@ def _pool(view: View, query: Query, mode: Mode, vector: Vectors | None, mask: Bo
         sql = f"environment = {_quoted(query.environment)}" if query.environment else None
         held = view.rows.matrix is not None
         most = max(_POOL, _POOL_A_HIT * query.k) if held else max(_READ, _READ_A_HIT * query.k)
-        near, cosines = nearest(view, vector, np.flatnonzero(mask), most, where=sql)
+        if held and mode == "vector" and _by_likeness_alone(query):
+            most = query.k
+        near, cosines = nearest(view, vector, mask, most * wide, where=sql)
     if mode != "vector":
-        worded, bm25, note = by_words(view, query.text, mask, _listed(query.k))
+        worded, bm25, note = by_words(view, query.text, mask, _listed(query.k) * wide)
     same = _in_state(view, mask, query.state)
     rows = np.unique(np.concatenate((near, worded, same)))
     measured = {"cosine": _spread(rows, near, cosines), "bm25": _spread(rows, worded, bm25)}
@@ -204,11 +272,19 @@ class _Ranking:
             "efficiency": known.efficiency[place],
             "utility": known.utility[place],
         }
+        self.repeated: Ints = found.rows[:0]
         self.score = scores(self.parts, weights)
         first = found.ranks["vector"]
         self.order = best_first(
             self.score, numpy().where(first > 0, first, first.max(initial=0) + 1)
         )
+
+    def ids(self, order: Ints) -> tuple[str, ...]:
+        """The ids of some rows of the pool, in their order."""
+        if not len(order):
+            return ()
+        rows = pa.array(self.found.rows[order])
+        return tuple(self.view.rows.table.column("item_id").take(rows).to_pylist())
 
     def hits(self, order: Ints) -> list[Hit]:
         """The hits of some rows of the pool, in their order."""
@@ -216,8 +292,8 @@ class _Ranking:
         if not len(rows):
             return []
         texts = self.view.rows.text(rows)
-        own = self.view.rows.table.take(pa.array(rows)).to_pylist()
-        known = self.view.catalogue.table.take(pa.array(self.view.place[rows])).to_pylist()
+        own = self.view.rows.shown.take(pa.array(rows)).to_pylist()
+        known = self.view.catalogue.shown.take(pa.array(self.view.place[rows])).to_pylist()
         return [
             self._hit(int(at), mine, of_run, str(text))
             for at, mine, of_run, text in zip(order, own, known, texts, strict=True)

@@ -44,7 +44,7 @@ def near_tasks(
         found: list[str] = runs.excluded[key]
         return found
     alive = runs.alive()
-    own = np.flatnonzero(alive & runs.of_runs(runs.catalogue.equal("task_id", task_id)))
+    own = np.flatnonzero(alive & runs.of_runs(runs.catalogue.of_tasks([task_id])))
     _, first = np.unique(runs.rows.text_of[own], return_index=True)
     mine = own[np.sort(first)][:_GOALS]
     asked = [*(_strings(runs.rows.text(mine)) if len(mine) else ()), *([goal] if goal else ())]
@@ -65,11 +65,10 @@ def _has_vectors(view: View) -> bool:
 def _near_rows(runs: View, goals: list[str], vectors: list[Vectors], alive: Bools) -> Ints:
     """Rows whose goal is nearly one of ``goals``."""
     np = numpy()
-    allowed = np.flatnonzero(alive)
-    looked_at = [allowed[:0]]
-    near = [allowed[:0]]
+    looked_at = [np.zeros(0, np.int64)]
+    near = [np.zeros(0, np.int64)]
     for vector in vectors:
-        rows, cosines = nearest(runs, vector, allowed, _LOOKED_AT)
+        rows, cosines = nearest(runs, vector, alive, _LOOKED_AT)
         looked_at.append(rows)
         near.append(rows[cosines >= _LIKENESS.cosine])
     if len(vectors) < len(goals):  # texts that share most words are near in vectors, too
@@ -81,7 +80,8 @@ def _near_rows(runs: View, goals: list[str], vectors: list[Vectors], alive: Bool
     if len(candidates) and goals:
         near.append(candidates[_alike(runs.rows.text(candidates), goals)])
     texts = np.unique(runs.rows.text_of[np.concatenate(near)])
-    return allowed[np.isin(runs.rows.text_of[allowed], texts)]  # type: ignore[no-any-return]
+    rows = runs.rows.of_texts(texts)
+    return rows[alive[rows]]
 
 
 def _of_like_length(texts: pa.Array, goals: list[str]) -> Bools:

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from trajstore.errors import MissingDependencyError, RetrievalError
 from trajstore.retrieval.arrays import numpy
 from trajstore.retrieval.catalogue import Catalogue, catalogue
-from trajstore.retrieval.embedder import Embedder
+from trajstore.retrieval.embedder import Embedder, made_again
 from trajstore.retrieval.embedder import embedder as named_embedder
 from trajstore.retrieval.embedding import embedded
+from trajstore.retrieval.fingerprint import Fingerprint
 from trajstore.retrieval.hits import Level
 from trajstore.retrieval.index import mismatch
 from trajstore.retrieval.index_files import Pointer, broken, pointer_path, read_pointer
@@ -96,7 +97,7 @@ class Searcher:
         self._rows: dict[Level, tuple[object, Rows]] = {}
         self._views: dict[Level, tuple[tuple[object, object], View]] = {}
         self._catalogues: dict[str, tuple[Reader, Catalogue]] = {}
-        self._vectors: OrderedDict[tuple[str, str], Vectors] = OrderedDict()
+        self._vectors: OrderedDict[tuple[Fingerprint, str], Vectors] = OrderedDict()
 
     def view(self, reader: Reader, level: Level, *, need_index: bool) -> View:
         """The view of a level at a snapshot; the same object until store or index change.
@@ -193,11 +194,13 @@ class Searcher:
         """
         pointer = view.rows.pointer
         assert pointer is not None
-        maker = given or pointer.embedder
-        found = named_embedder(maker) if isinstance(maker, str) else maker
-        key = (pointer.fingerprint.key(), text)
+        if given is None:
+            found = made_again(pointer.embedder, pointer.fingerprint)
+        else:
+            found = named_embedder(given) if isinstance(given, str) else given
+        key = (pointer.fingerprint, text)
         if found.fingerprint != pointer.fingerprint:
-            name = maker if isinstance(maker, str) else found.fingerprint.model
+            name = given if isinstance(given, str) else found.fingerprint.model
             raise mismatch(self._store_uri, view.level, pointer, found.fingerprint.model, name)
         with self._lock:
             known = self._vectors.get(key)

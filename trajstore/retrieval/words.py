@@ -7,6 +7,8 @@ words are cut here, and the index splits at spaces alone.
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +18,7 @@ _ALONE = (
 )
 _NO_WORD = r"[^\p{L}\p{N}\p{M}\x{2190}-\x{2BFF}\x{1F000}-\x{1FAFF}]+"
 _ARABIC_ARTICLE = r"(^| )\x{0627}\x{0644}(\p{Arabic}{3,})"
+_NO_ASCII_WORD = re.compile("[^a-z0-9]+")
 _MOST_WORDS = 128
 
 
@@ -28,6 +31,11 @@ def segmented(texts: pa.Array) -> pa.Array:
     >>> segmented(pa.array(["Straße: 天気🚀", None])).to_pylist()
     ['strasse 天 気 🚀', '']
     """
+    if (
+        pc.all(pc.string_is_ascii(texts)).as_py() is not False
+    ):  # the other patterns are slow to make
+        lower = pc.ascii_lower(pc.fill_null(texts, ""))
+        return pc.ascii_trim(pc.replace_substring_regex(lower, "[^a-z0-9]+", " "), " ")
     form = pc.utf8_lower(pc.utf8_normalize(pc.fill_null(texts, ""), form="NFKC"))
     form = pc.replace_substring(form, "ß", "ss")
     spaced = pc.replace_substring_regex(form, _ALONE, r" \1 ")
@@ -41,5 +49,8 @@ def query_words(text: str) -> list[str]:
     >>> query_words("To be, or not to be")
     ['to', 'be', 'or', 'not']
     """
-    line = str(segmented(pa.array([text], pa.string()))[0])
+    if text.isascii():
+        line = _NO_ASCII_WORD.sub(" ", text.lower())
+    else:
+        line = str(segmented(pa.array([text], pa.string()))[0])
     return list(dict.fromkeys(line.split()))[:_MOST_WORDS]

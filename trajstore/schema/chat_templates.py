@@ -53,3 +53,28 @@ of role ``tool``, reasoning in ``<think>``. Earlier turns are never changed by l
 that are a string stand as the model wrote them. What the assistant produced, with ``<|im_end|>``,
 is between ``{% generation %}`` marks. (Hermes function calling, Nous Research 2024; the wording of
 the tool prompt is that of Qwen2.5.)"""
+
+BARE_CHATML = (
+    "{%- for m in messages -%}"
+    "{%- if m['role'] == 'assistant' -%}"
+    "{{- '<|im_start|>assistant\n' -}}{%- generation -%}"
+    "{%- if m['reasoning_content'] -%}"
+    "{{- '<think>\n' + m['reasoning_content'] + '\n</think>\n\n' -}}{%- endif -%}"
+    "{%- if m['content'] -%}{{- m['content'] -}}{%- endif -%}"
+    "{%- for call in m['tool_calls'] or [] -%}"
+    "{%- if m['content'] or not loop.first -%}{{- '\n' -}}{%- endif -%}"
+    "{{- '<tool_call>\n{\"name\": ' -}}{{- call['function']['name'] | tojson -}}"
+    "{{- ', \"arguments\": ' -}}"
+    "{%- if call['function']['arguments'] is string -%}{{- call['function']['arguments'] -}}"
+    "{%- else -%}{{- call['function']['arguments'] | tojson -}}{%- endif -%}"
+    "{{- '}\n</tool_call>' -}}{%- endfor -%}"
+    "{{- '<|im_end|>' -}}{%- endgeneration -%}{{- '\n' -}}"
+    "{%- elif m['role'] != 'system' -%}"
+    "{{- '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' -}}"
+    "{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"
+)
+"""As :data:`CHATML_TOOLS` without system turns and tool definitions, and with each result in a turn
+of its own: for small models that were trained on one environment and need not be told its tools.
+Calls are written the same, so the same parser reads them."""

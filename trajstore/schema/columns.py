@@ -198,6 +198,7 @@ SKILLS: tuple[Column, ...] = (
         pa.list_(_S),
         "skills that its code calls, pinned as name@hash; a bare name is whatever is newest",
     ),
+    _c("trajectory_ids", pa.list_(_S), "the runs it was drawn from; null where nobody said"),
     _c("verified_at", TIMESTAMP, "when a verifier last ran it with success; null if never"),
     _c("environment", _S, "what it acts in"),
     _c("environment_version", _S, "version of the environment it was verified in"),

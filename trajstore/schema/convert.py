@@ -86,6 +86,7 @@ def skills_to_arrow(skills: Sequence[Skill], *, at: datetime | None = None) -> p
         counts[skill.name] = counts.get(skill.name, 0) + 1
         row = {f.name: getattr(skill, f.name) for f in fields(Skill)}
         row |= {"skill_id": skill_id(skill), "version": counts[skill.name]}
+        row |= {"trajectory_ids": list(skill.trajectory_ids)}
         rows.append(row | {"dependencies": list(skill.dependencies), "created_at": at})
     return build_table(_columns(rows, SKILL_SCHEMA), SKILL_SCHEMA)
 

@@ -21,6 +21,7 @@ class Skill:
     signature: str | None = None
     docstring: str | None = None
     dependencies: tuple[str, ...] = ()
+    trajectory_ids: tuple[str, ...] = ()
     verified_at: datetime | None = None
     environment: str | None = None
     environment_version: str | None = None

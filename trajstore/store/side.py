@@ -19,7 +19,7 @@ from trajstore.store.commit import Action, abandon, commit_onto, create_table, n
 from trajstore.store.layout import SIDE_KEYS, SIDE_SCHEMAS, Location
 from trajstore.store.parts import write_parts
 from trajstore.store.snapshot import DataFile, Snapshot
-from trajstore.store.upkeep import remove_unreferenced
+from trajstore.store.upkeep import remove_retired, remove_unreferenced
 
 _MOST_FILES = 50
 """So many files are joined into one by the write that finds them."""
@@ -41,6 +41,8 @@ class SideTable:
         self.key = SIDE_KEYS[name]
         self.schema = SIDE_SCHEMAS[name]
         self._location = root.child(name)
+        local = self._location.local
+        self._log = None if local is None else local / "_delta_log"
         self._lock = lock
         self._empty = pa.Table.from_batches([], self.schema)  # empty_table() would load pandas
         self._known: tuple[Snapshot, pa.Table] | None = None
@@ -48,6 +50,8 @@ class SideTable:
 
     def exists(self) -> bool:
         """Whether anything was ever written."""
+        if self._log is not None and not self._log.is_dir():
+            return False
         return DeltaTable.is_deltatable(
             self._location.uri, storage_options=self._location.options()
         )
@@ -56,12 +60,20 @@ class SideTable:
         """Paths of the files that hold the rows now."""
         return [f.path for f in Snapshot.load(self._location).files]
 
-    def vacuum(self, retention: timedelta, *, dry_run: bool) -> list[str]:
-        """Remove files that the table no longer names; see :func:`remove_unreferenced`."""
+    def vacuum(self, retention: timedelta, *, dry_run: bool, forget: bool = False) -> list[str]:
+        """Remove files that the table no longer names; see :func:`remove_unreferenced`.
+
+        Args:
+            retention: files younger than this stay.
+            dry_run: only say which.
+            forget: also younger ones, where a commit has taken them out of the table. Files that a
+                writer is about to commit stay.
+        """
         if not self.exists():
             return []
-        gone = remove_unreferenced(self._location, keep=(), retention=retention, dry_run=dry_run)
-        return [f"{self.name}/{path}" for path in gone]
+        gone = remove_retired(self._location, dry_run=dry_run) if forget else []
+        gone += remove_unreferenced(self._location, keep=(), retention=retention, dry_run=dry_run)
+        return [f"{self.name}/{path}" for path in dict.fromkeys(gone)]
 
     def read(self) -> pa.Table:
         """The newest row of each key, ordered by key; an empty table where there is none.
@@ -136,6 +148,45 @@ class SideTable:
             durable: fsync.
         """
         return self._write(lambda there: self._once(decide(there())), durable=durable)
+
+    def rewrite(self, decide: Callable[[pa.Table], pa.Table], *, durable: bool) -> int:
+        """Write the table anew with the rows that are to stay, and say how many went.
+
+        ``vacuum`` then removes the old files. Where another writer comes between, ``decide`` is
+        asked again.
+
+        Args:
+            decide: given the rows of :meth:`read`, those that stay, changed or not.
+            durable: fsync.
+        """
+        if not self.exists():
+            return 0
+        self._make()
+        written: Sequence[Action] = []
+        went = 0
+
+        def prepare(head: Snapshot) -> Sequence[Action] | None:
+            nonlocal written, went
+            abandon(self._location, written)
+            there = self._rows_at(head)
+            rows = decide(there)
+            if rows.equals(there):
+                written, went = [], 0
+                return None
+            self._check(rows)
+            went = there.num_rows - rows.num_rows
+            numbers = pa.array([head.version + 1] * rows.num_rows, pa.int64())
+            stored = pa.table([numbers, *rows.columns], names=["sequence", *rows.column_names])
+            parts = [(None, stored)] if rows.num_rows else []
+            written = write_parts(self._location, parts, durable=durable)
+            return [*written, *(_removal(f) for f in head.files)]
+
+        try:
+            commit_onto(self._location, self._lock, prepare, operation="delete", durable=durable)
+        except BaseException:
+            abandon(self._location, written)
+            raise
+        return went
 
     def _check(self, rows: pa.Table) -> None:
         if self.name in SCHEMAS:

@@ -205,6 +205,19 @@ class Store:
         """
         return self._side[name].update(decide, durable=self._durable)
 
+    def rewrite_memory(self, name: str, decide: Callable[[pa.Table], pa.Table]) -> int:
+        """Take rows out of a table of memory; ``vacuum`` then removes the bytes.
+
+        Args:
+            name: as in :meth:`memory`.
+            decide: given the newest rows, those that stay, changed or not; asked again where
+                another writer comes between.
+
+        Returns:
+            Number of rows that went.
+        """
+        return self._side[name].rewrite(decide, durable=self._durable)
+
     # --- reading
 
     def snapshot(self) -> int:
@@ -355,7 +368,8 @@ class Store:
     def delete(self, where: str, *, dry_run: bool = False) -> upkeep.DeleteReport:
         """Hide every trajectory that fits a condition, at once and in every snapshot.
 
-        ``vacuum`` then removes the bytes, which breaks pins that hold them.
+        ``vacuum`` then removes the bytes, which breaks pins that hold them. What was drawn from the
+        runs stays here; the store that ``trajstore.open`` gives takes that out, too.
 
         Args:
             where: an SQL condition over ``trajectories``.
@@ -396,7 +410,7 @@ class Store:
             dry_run=dry_run,
         )
         for side in self._side.values():
-            removed += side.vacuum(retention, dry_run=dry_run)
+            removed += side.vacuum(retention, dry_run=dry_run, forget=len(deleted) > 0)
         blobs = self._unused_blobs(retention, doomed)
         return upkeep.VacuumReport(
             files_removed=len(set(removed)),

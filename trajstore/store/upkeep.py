@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -199,6 +199,10 @@ class DeleteReport:
     """Trajectories hidden."""
     labels: int
     """Their labels hidden."""
+    memory_removed: Mapping[str, int] = field(default_factory=dict)
+    """Table -> items of memory that were drawn from these trajectories alone, and uses by them."""
+    memory_stale: Mapping[str, int] = field(default_factory=dict)
+    """Table -> items that others speak for, too; not served until they are made anew."""
 
 
 def delete(
@@ -294,6 +298,22 @@ def remove_unreferenced(
         removed.append(f"_delta_log/{path.name}")
         if not dry_run:
             path.unlink(missing_ok=True)
+    return removed
+
+
+def remove_retired(location: Location, *, dry_run: bool) -> list[str]:
+    """Remove data files that a commit has taken out of a table, whatever their age, and name them.
+
+    A file that no commit ever named stays, since a writer may be about to commit it.
+
+    Args:
+        location: the Delta table.
+        dry_run: only say which.
+    """
+    table = open_table(location)
+    removed: list[str] = table.vacuum(
+        retention_hours=0, dry_run=dry_run, enforce_retention_duration=False
+    )
     return removed
 
 
