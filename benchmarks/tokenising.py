@@ -23,10 +23,10 @@ if __package__ in {None, ""}:  # run as a file: python benchmarks/tokenising.py
 from benchmarks.measure import OURS, DisagreementError, Row, environment, time_rounds, timed_rows
 from benchmarks.report import tables
 from trajstore.exports import SftOptions, SftRow, sft_rows
+from trajstore.rollouts.templates import CHATML
 from trajstore.schema import Trajectory
 from trajstore.testing import generate
 from trajstore.trainers.rows import TokenRow
-from trajstore.trainers.templates import CHATML
 from trajstore.trainers.tokenise import Refused, tokenise_all
 
 TRL = "TRL SFTTrainer"
@@ -49,7 +49,7 @@ class Workload:
         self.runs: list[Trajectory] = [run for run, _ in fit]
         self._rows = [row for _, rows in fit for row in rows]
         self._folder = folder
-        self.tokenizer = _tokenizer(vocabulary)
+        self.tokenizer = tokenizer_of(vocabulary)
 
     @cached_property
     def messages(self) -> Any:
@@ -116,7 +116,7 @@ def _sft_rows(run: Trajectory) -> list[SftRow]:
     return [row for row in rows if isinstance(row, SftRow)]
 
 
-def _tokenizer(vocabulary: int) -> Any:
+def tokenizer_of(vocabulary: int) -> Any:
     """Byte-level BPE, trained on runs that are not measured, with the template of ours."""
     import tokenizers
     from transformers import PreTrainedTokenizerFast

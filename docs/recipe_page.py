@@ -9,11 +9,11 @@ from dataclasses import MISSING, Field, is_dataclass
 
 from docs.fields import field_words
 from docs.markdown import codes, page, prose, table
+from trajstore._toml import keys_of, said
 from trajstore.pairs import RunRules
 from trajstore.pipeline.recipe import DatasetRecipe, ImportRecipe, Recipe
 from trajstore.pipeline.recipe_kinds import KINDS
 from trajstore.pipeline.recipe_stages import SplitRecipe
-from trajstore.pipeline.recipe_tables import keys_of, said
 
 _INTRO = """
 What `trajstore build` reads: TOML, checked before anything is opened. An unknown key, stage or
@@ -50,16 +50,16 @@ def recipe_page() -> str:
         "Recipe",
         _INTRO,
         "## Top of the file",
-        _keys(Recipe),
+        keys_table(Recipe),
         "## `[import]`",
-        _keys(ImportRecipe),
+        keys_table(ImportRecipe),
         "## `[split]`",
-        _keys(SplitRecipe),
+        keys_table(SplitRecipe),
         "## `[[select]]` and `[[dataset.select]]`",
         _SELECT,
         "## `[[dataset]]`",
         "Keys of every kind:",
-        _keys(DatasetRecipe),
+        keys_table(DatasetRecipe),
         "Kinds, the trainers that each can be written for (the first where `to` is not given), and "
         "the\ntables that it reads:",
         _kinds(),
@@ -67,7 +67,8 @@ def recipe_page() -> str:
     )
 
 
-def _keys(kind: type, without: Iterable[str] = ()) -> str:
+def keys_table(kind: type, without: Iterable[str] = ()) -> str:
+    """The keys of a dataclass: type, default and meaning of each but some."""
     words = dict(_words(kind))
     hints = typing.get_type_hints(kind)
     rows = []
@@ -147,10 +148,10 @@ def _own_tables() -> Iterator[str]:
                 yield "Which runs count, and what they are judged by: [below](#rules-for-runs)."
             else:
                 yield _level(each)
-                yield _keys(each, without={"runs"})
+                yield keys_table(each, without={"runs"})
     yield "## Rules for runs"
     yield "Keys of `pairs`, `groups` and `verdicts` beside those above."
-    yield _keys(RunRules)
+    yield keys_table(RunRules)
 
 
 def _more() -> Iterator[tuple[str, str, str]]:

@@ -90,7 +90,15 @@ class Endpoint:
         Raises:
             FaultError: that of the last request.
         """
-        stop = stop or threading.Event()
+        return self._tried(path, body, read, stop or threading.Event())
+
+    def get(self, path: str, read: Callable[[bytes], _T]) -> tuple[_T, int]:
+        """Ask for what stands below the base URL; otherwise as :meth:`post`."""
+        return self._tried(path, None, read, threading.Event())
+
+    def _tried(
+        self, path: str, body: bytes | None, read: Callable[[bytes], _T], stop: threading.Event
+    ) -> tuple[_T, int]:
         fault: FaultError | None = None
         for attempt in range(self.retries + 1):
             if fault is not None and stop.wait(self._pause(attempt, fault.retry_after_s)):
@@ -115,12 +123,13 @@ class Endpoint:
         jitter = random.uniform(0.75, 1.0)  # noqa: S311  spreads requests, hides nothing
         return min(max(doubled * jitter, asked_s), self.longest_backoff_s)
 
-    def _sent(self, path: str, body: bytes) -> bytes:
+    def _sent(self, path: str, body: bytes | None) -> bytes:
         url = f"{self.base_url.rstrip('/')}/{path}"
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self.api_key:
             headers["Authorization"] = f"Bearer {self.api_key}"
-        request = urllib.request.Request(url, data=body, headers=headers, method="POST")  # noqa: S310  http or https
+        method = "GET" if body is None else "POST"
+        request = urllib.request.Request(url, data=body, headers=headers, method=method)  # noqa: S310  http or https
         ends = time.monotonic() + self.timeout_s
         try:
             with _opener(request.host).open(request, timeout=self.timeout_s) as response:

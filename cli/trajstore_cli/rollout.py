@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trajstore_cli._cells import table
+from trajstore_cli._chat import KeyOption, MaxTokensOption
 from trajstore_cli._command import add
 from trajstore_cli._options import JsonOption, StoreArgument, open_store
 from trajstore_cli._output import out, report, say
+from trajstore_cli._policies import (
+    Model,
+    ModelOption,
+    TemperatureOption,
+    TemplateOption,
+    TokenIdsOption,
+    TokenizerOption,
+    UrlOption,
+    VersionOption,
+    policies_of,
+)
 from trajstore_cli._progress import count_progress
+from trajstore_cli._search import (
+    CallsOption,
+    DepthOption,
+    ExpandOption,
+    IterationsOption,
+    ReflectOption,
+    Searching,
+    SearchOption,
+)
 
 if TYPE_CHECKING:
-    from trajstore.rollouts import RolloutReport, ScriptPlayer, Shipped
-
-_EVERY = "all"
+    from trajstore.rollouts import RolloutReport
 
 
 def rollout(
@@ -27,8 +47,8 @@ def rollout(
         list[str] | None,
         typer.Option(
             metavar="P",
-            help="Profile of the scripted agent, or 'all'; several may be given. "
-            "If none is: the most able one.",
+            help="Profile of the scripted agent, 'all', or a model: 'endpoint', 'vllm' or "
+            "'transformers'; several may be given. If none is: the most able profile.",
         ),
     ] = None,
     tasks: Annotated[int, typer.Option(metavar="N", min=1, help="Tasks to attempt.")] = 20,
@@ -47,6 +67,27 @@ def rollout(
     timeout_s: Annotated[
         float, typer.Option(metavar="S", min=0.001, help="Seconds of one attempt at most.")
     ] = 300.0,
+    retries: Annotated[
+        int, typer.Option(metavar="N", min=0, help="New starts of an attempt that failed.")
+    ] = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Leave out attempts that the store holds already.")
+    ] = False,
+    url: UrlOption = "",
+    model: ModelOption = "",
+    tokenizer: TokenizerOption = "",
+    template: TemplateOption = "chatml-tools",
+    policy_version: VersionOption = None,
+    temperature: TemperatureOption = 1.0,
+    max_tokens: MaxTokensOption = 1024,
+    token_ids: TokenIdsOption = False,
+    api_key_env: KeyOption = "OPENAI_API_KEY",
+    search: SearchOption = None,
+    iterations: IterationsOption = 30,
+    expand: ExpandOption = 5,
+    depth: DepthOption = 15,
+    policy_calls: CallsOption = None,
+    reflect: ReflectOption = False,
     allow_unisolated: Annotated[
         bool,
         typer.Option(
@@ -69,32 +110,33 @@ def rollout(
         message = f"there is no environment '{env}'; those that ship are {', '.join(SHIPPED)}"
         raise typer.BadParameter(message, param_hint="--env")
     chosen = SHIPPED[env]
-    policies = _policies(chosen, policy)
-    limits = Limits(max_steps=max_steps, timeout_s=timeout_s, concurrency=concurrency)
+    asked = Model(
+        url=url,
+        name=model,
+        tokenizer=tokenizer,
+        template=template,
+        version=policy_version,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        token_ids=token_ids,
+        api_key_env=api_key_env,
+    )
+    policies = policies_of(chosen, policy, asked)
+    limits = Limits(
+        max_steps=max_steps, timeout_s=timeout_s, concurrency=concurrency, retries=retries
+    )
+    if search is not None:
+        Searching.refuse(attempts=attempts > 1, resume=resume)
+    pool, given = open_store(store, create=True), chosen.tasks(tasks, seed)
+    make = chosen.make_unisolated if allow_unisolated else chosen.make
+    if search is not None:
+        searching = Searching(iterations, expand, depth, policy_calls, reflect)
+        searching.run(pool, make, policies, given, seed=seed, limits=limits, json=json)
+        return
     with count_progress("attempts", quiet=json) as progress:
-        done = record_rollouts(
-            open_store(store, create=True),
-            chosen.make_unisolated if allow_unisolated else chosen.make,
-            policies,
-            chosen.tasks(tasks, seed),
-            attempts=attempts,
-            seed=seed,
-            limits=limits,
-            progress=progress,
-        )
+        run = partial(record_rollouts, pool, make, policies, given, progress=progress)
+        done = run(attempts=attempts, seed=seed, limits=limits, resume=resume)
     _tell(done, json=json)
-
-
-def _policies(chosen: Shipped, wanted: list[str] | None) -> list[ScriptPlayer]:
-    names = list(dict.fromkeys(wanted or chosen.profiles[:1]))
-    if _EVERY in names:
-        names = list(chosen.profiles)
-    unknown = [name for name in names if name not in chosen.profiles]
-    if unknown:
-        known = ", ".join((*chosen.profiles, _EVERY))
-        message = f"there is no policy '{unknown[0]}' here; those there are: {known}"
-        raise typer.BadParameter(message, param_hint="--policy")
-    return [chosen.agent(name) for name in names]
 
 
 def _tell(done: RolloutReport, *, json: bool) -> None:
@@ -112,14 +154,16 @@ def _tell(done: RolloutReport, *, json: bool) -> None:
         for name, tally in done.policies.items()
     ]
     if json:
-        report({"policies": listed, "added": done.added, "error": done.first_error}, json=True)
+        told = {"policies": listed, "added": done.added, "skipped": done.skipped}
+        report({**told, "error": done.first_error}, json=True)
     else:
         out(table(listed))
-        say(f"{done.added:,} new in the store")
+        left_out = f", {done.skipped:,} were there already" if done.skipped else ""
+        say(f"{done.added:,} new in the store{left_out}")
     errors = sum(tally.errors for tally in done.policies.values())
     if errors:
         say(f"{errors:,} failed for technical reasons; the first: {done.first_error}")
-    if errors == sum(tally.attempts for tally in done.policies.values()):
+    if errors and errors == sum(tally.attempts for tally in done.policies.values()):
         raise typer.Exit(1)
 
 

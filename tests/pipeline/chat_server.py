@@ -93,6 +93,9 @@ class ChatServer:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 server.serve(self, json.loads(body))
 
+            def do_GET(self) -> None:
+                server.serve(self, {})
+
             def log_message(self, *args: Any) -> None:
                 """Say nothing."""
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -292,14 +293,14 @@ def test_a_retry_starts_again_under_the_same_id() -> None:
         return Actor(Response(action=Action(text="Hm.")), OSError("down"), Response(action=FINISH))
 
     failed = only(CalculatorEnvironment, policy())
-    retried = only(CalculatorEnvironment, policy(), retries=1)
+    retried = only(CalculatorEnvironment, policy(), retries=1, backoff_s=0.01)
     assert (failed.status, retried.status, retried.success) == ("error", "terminated", True)
     assert (retried.n_agent_steps, json.loads(str(retried.metadata))["retries"]) == (1, 1)
     assert retried.trajectory_id == failed.trajectory_id
 
 
 def test_retries_end() -> None:
-    run = only(failing("reset", OSError("x")), ScriptedPolicy(), retries=2)
+    run = only(failing("reset", OSError("x")), ScriptedPolicy(), retries=2, backoff_s=0.01)
     assert (run.status, json.loads(str(run.metadata))["retries"]) == ("error", 2)
 
 
@@ -310,3 +311,60 @@ def test_an_evaluator_that_cannot_say_leaves_the_outcome_unknown() -> None:
 
     run = only(Unsure, ScriptedPolicy())
     assert (run.success, run.reward, run.rewards) == (None, 0.3, {})
+
+
+def test_the_pause_before_a_retry_doubles_and_is_bounded() -> None:
+    limits = Limits(backoff_s=1.0)
+    pauses = [limits.pause_s(retry, seed=0) for retry in (1, 2, 3, 10, 1000)]
+    assert pauses == [1.0, 2.0, 4.0, 60.0, 60.0]
+    assert 0.75 < limits.pause_s(1, seed=1023) < 0.76
+
+
+def test_a_retry_waits_and_none_begins_that_would_end_too_late() -> None:
+    def timed(**limits: Any) -> tuple[float, int]:
+        clock = time.monotonic()
+        run = only(failing("reset", OSError("x")), ScriptedPolicy(), retries=2, **limits)
+        return time.monotonic() - clock, json.loads(str(run.metadata)).get("retries", 0)
+
+    waited_s, retries = timed(backoff_s=0.1)
+    assert retries == 2
+    assert waited_s > 0.75 * (0.1 + 0.2)
+    assert timed(backoff_s=30.0, timeout_s=5.0)[1] == 0
+
+
+def test_a_run_keeps_the_version_that_it_began_under_and_names_all_that_sampled() -> None:
+    class Learner(Actor):
+        """Gets new weights between its two steps."""
+
+        def act(self, messages: Any, tools: Any, *, seed: int) -> Response:
+            said = super().act(messages, tools, seed=seed)
+            self.version = "8"
+            return said
+
+    policy = Learner(
+        Response(action=Action(text="Hm."), metadata={"policy_version": "7"}),
+        Response(action=FINISH, metadata={"policy_version": "8"}),
+    )
+    run = only(CalculatorEnvironment, policy)
+    assert run.policy_version == "7"
+    assert json.loads(str(run.metadata))["policy_versions"] == ["7", "8"]
+    sampled_by = [json.loads(str(s.metadata))["policy_version"] for s in run.steps[2:]]
+    assert sampled_by == ["7", "8"]
+
+
+def test_versions_are_not_named_twice_where_there_is_but_one() -> None:
+    policy = Actor(Response(action=FINISH, metadata={"policy_version": "7"}))
+    assert "policy_versions" not in json.loads(str(only(CalculatorEnvironment, policy).metadata))
+
+
+def test_a_policy_sees_the_tokens_of_its_own_earlier_turns() -> None:
+    known = Response(
+        action=Action(text="Let me see."),
+        prompt_token_ids=(1, 2),
+        completion_token_ids=(3,),
+    )
+    policy = Actor(known, Response(action=Action(text="Hm.")), Response(action=FINISH))
+    only(CalculatorEnvironment, policy)
+    (first, second) = (m for m in policy.seen[-1][0] if m["role"] == "assistant")
+    assert (first["prompt_token_ids"], first["completion_token_ids"]) == ((1, 2), (3,))
+    assert "prompt_token_ids" not in second

@@ -278,3 +278,34 @@ def test_limits_out_of_range_are_refused_before_anything_runs(bad: dict[str, Any
 
 def test_no_tasks_give_no_trajectories() -> None:
     assert list(run_rollouts(CalculatorEnvironment, ScriptedPolicy(), [])) == []
+
+
+def test_300_attempts_are_under_way_at_one_time_and_the_failing_ones_hurt_no_other() -> None:
+    """Each waits for all others, so all 300 must be there together; every tenth then fails."""
+    meeting = threading.Barrier(300)
+    tasks = calculator_tasks(300, seed=1)
+    doomed = {t.task_id for t in tasks[::10]}
+
+    class Crowd(CalculatorEnvironment):
+        def reset(self, task: Task) -> Observed:
+            self.task_id = task.task_id
+            return super().reset(task)
+
+        def step(self, action: Action) -> Transition:
+            if not meeting.broken and "started" not in vars(self):
+                self.started = meeting.wait(30) >= 0
+                if self.task_id in doomed:
+                    raise OSError("the tool is down")
+            return super().step(action)
+
+    limits = Limits(concurrency=300)
+    runs = list(run_rollouts(Crowd, ScriptedPolicy(), tasks, limits=limits))
+    assert {t.task_id for t in runs if t.status == "error"} == doomed
+    assert [t.success for t in runs if t.task_id not in doomed] == [True] * 270
+
+
+def test_attempts_that_are_skipped_are_not_begun() -> None:
+    everything = [t.trajectory_id for t in run_rollouts(CalculatorEnvironment, Talker(), TASKS[:4])]
+    done = set(everything[:3])
+    rest = run_rollouts(CalculatorEnvironment, Talker(), TASKS[:4], skip=done.__contains__)
+    assert [t.trajectory_id for t in rest] == everything[3:]

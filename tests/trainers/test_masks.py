@@ -27,10 +27,10 @@ from tests.trainers.chat_templates import (
 )
 from trajstore import Pool
 from trajstore.errors import TrainingError
+from trajstore.rollouts.templates import CHATML, ChatTemplate, render, template_of
 from trajstore.schema import Observation, Step, ToolCall, Trajectory, counted
 from trajstore.testing import TOOLS
 from trajstore.trainers.rows import TokenRow
-from trajstore.trainers.templates import CHATML, ChatTemplate, render, template_of
 from trajstore.trainers.tokenise import Refused, RowOptions, tokenise, tokenise_all
 
 pytest.importorskip("transformers")

@@ -10,9 +10,9 @@ from tests.exports.conftest import Run
 from tests.trainers.chat_templates import LLAMA_3, MISTRAL, PLAIN_CHATML, QWEN
 from tests.trainers.conftest import MakeTokenizer
 from trajstore.errors import TrainingError
+from trajstore.rollouts.encoding import encode
+from trajstore.rollouts.templates import CHATML, render, template_of
 from trajstore.schema import Step, ToolCall, Trajectory
-from trajstore.trainers.encoding import encode
-from trajstore.trainers.templates import CHATML, render, template_of
 from trajstore.trainers.tokenise import tokenise
 
 pytest.importorskip("transformers")

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trajstore.errors import RecipeError
+from trajstore._toml import Table, read_toml, unknown
+from trajstore.errors import RecipeError, TrajstoreError
 from trajstore.exports import Format
 from trajstore.pipeline.recipe_kinds import KINDS, SetKind
-from trajstore.pipeline.recipe_lines import lines_of
 from trajstore.pipeline.recipe_stages import RecipeStage, SplitRecipe, stages_of
-from trajstore.pipeline.recipe_tables import Source, Table, unknown
 from trajstore.schema import canonical_json
 
-_AT_LINE = re.compile(r"line (\d+)")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PLACES = ("store", "output", "snapshot", "import")
 
@@ -109,7 +106,7 @@ class Recipe:
         """SHA-256 of the contents, whatever the order of keys, spaces and comments."""
         return hashlib.sha256(canonical_json(self.contents).encode()).hexdigest()
 
-    def error(self, message: str, *keys: str | int) -> RecipeError:
+    def error(self, message: str, *keys: str | int) -> TrajstoreError:
         """An error about the recipe, or about a key of it."""
         return self.table.error(message, *keys)
 
@@ -151,18 +148,7 @@ def read_recipe(path: str | Path) -> Recipe:
             message begins with file and line.
     """
     file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = _AT_LINE.search(str(error))
-        line = int(found[1]) if found else 1 + text.count("\n")
-        message = f"{file}:{line}: This is no TOML: {error}."
-        raise RecipeError(message, path=file, line=line) from error
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise RecipeError(f"The recipe {file} cannot be read: {reason}.", path=file) from error
-    return _recipe(Table(Source(str(file), lines_of(text)), values), file)
+    return _recipe(read_toml(file, "recipe", RecipeError), file)
 
 
 def _recipe(top: Table, file: Path) -> Recipe:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trajstore._toml import Table, keys_of
 from trajstore.exports import TARGETS, ExportReport, SftOptions
 from trajstore.exports.kto import KTO_TARGETS, KtoOptions
 from trajstore.exports.preference import PAIR_TARGETS, PairKind, PairRowOptions
@@ -18,7 +19,6 @@ from trajstore.pairs import GroupOptions, RunRules, StepPairOptions, TrajectoryP
 from trajstore.pipeline.exporting import export_sft_from
 from trajstore.pipeline.exporting_pairs import export_kto_from, export_pairs_from
 from trajstore.pipeline.exporting_rl import export_groups_from, export_prompts_from
-from trajstore.pipeline.recipe_tables import Table, keys_of
 from trajstore.store import Store
 
 Settings = Mapping[str, Any]

@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from trajstore._toml import Table, keys_of, unknown
 from trajstore.errors import SelectionError, TrajstoreError
 from trajstore.filters import STAGES, Frame, Stage, StageResult, stage, usage
-from trajstore.pipeline.recipe_tables import Table, keys_of, unknown
 
 SPLIT = "split"
 _NEEDED = {"expiry": ("now", "now = 2026-03-01T12:00:00Z")}

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from threading import Event
 from typing import Any
 
-from trajstore.rollouts.environment import Action, Environment, Observed, Outcome, Task, Transition
+from trajstore.rollouts.environment import Environment, Observed, Outcome, Task, Transition
 from trajstore.rollouts.policy import Message, Policy, Response
 from trajstore.schema import (
     Observation,
@@ -32,6 +32,9 @@ EnvironmentFactory = Callable[[], Environment]
 """Makes a fresh environment for one attempt."""
 
 
+_LONGEST_PAUSE_S = 60.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """How far rollouts may go."""
@@ -44,6 +47,19 @@ class Limits:
     """Attempts under way at one time."""
     retries: int = 0
     """How often an attempt that failed for technical reasons starts again."""
+    backoff_s: float = 1.0
+    """Seconds before the first retry; doubled each time, 60 at most, and up to a quarter less, by
+    the attempt's seed, so that attempts that failed together do not come back together."""
+
+    def pause_s(self, retry: int, seed: int) -> float:
+        """Seconds before a retry.
+
+        Args:
+            retry: its number, from 1.
+            seed: of the attempt.
+        """
+        jitter = 1.0 - (seed % 1024) / 4096
+        return min(self.backoff_s * 2.0 ** min(retry - 1, 30), _LONGEST_PAUSE_S) * jitter
 
 
 class _PartError(Exception):
@@ -69,6 +85,7 @@ class _Record:
     messages: list[Message] = field(default_factory=list)
     tools: str | None = None
     costs: list[float] = field(default_factory=list)
+    versions: set[str] = field(default_factory=set)
     state: Mapping[str, Any] | None = None
     state_key: str | None = None
     status: Status = "running"
@@ -116,8 +133,10 @@ class Attempt:
         self._number = number
         self._run_seed = seed
         self._limits = limits
-        identity = (*names, task.task_id, policy.agent, policy.model, policy.version, seed, number)
-        self._key = canonical_json(identity)
+        self._version = policy.version
+        identity = (*names, task.task_id, policy.agent, policy.model, self._version, seed, number)
+        self.trajectory_id = trajectory_id("rollout", canonical_json(identity))
+        """Id of the trajectory that this attempt becomes."""
         self._seed = int(digest("rollout", *identity)[:8], 16) & 0x7FFFFFFF
         self._retries = 0
         self._record = _Record(started_at=now(), clock=time.monotonic())
@@ -131,18 +150,33 @@ class Attempt:
         first = self._record.clock = time.monotonic()
         self._record.started_at = now()
         self._once(cancelled, first)
-        while self._record.status == "error" and self._retries < self._limits.retries:
+        while self._may_retry(cancelled, first):
             self._retries += 1
             self._record = _Record(started_at=now(), clock=time.monotonic())
             self._once(cancelled, first)
         return self.trajectory()
+
+    def _may_retry(self, cancelled: Event, first: float) -> bool:
+        """Whether it failed and may start again; waits before it does."""
+        limits = self._limits
+        if self._record.status != "error" or self._retries >= limits.retries:
+            return False
+        pause_s = limits.pause_s(self._retries + 1, self._seed)
+        if limits.timeout_s is not None and time.monotonic() + pause_s - first >= limits.timeout_s:
+            return False
+        return not cancelled.wait(pause_s)
 
     def cut_off(self) -> Trajectory:
         """The attempt as far as it came, truncated by the clock; it may still be running.
 
         The evaluator is not asked, as the environment is busy, so the outcome is unknown.
         """
-        record = replace(self._record, steps=list(self._record.steps), outcome=Outcome())
+        record = replace(
+            self._record,
+            steps=list(self._record.steps),
+            versions=set(self._record.versions),
+            outcome=Outcome(),
+        )
         record.end("truncated", "timeout")
         return self._trajectory(record)
 
@@ -219,6 +253,8 @@ class Attempt:
             step = _agent_step(response, self._policy.model, record.state, started_at, latency_s)
             step = replace(step, state_key=record.state_key)
         record.steps.append(step)
+        if (sampled_by := response.metadata.get("policy_version")) is not None:
+            record.versions.add(str(sampled_by))
         if response.usage.cost_usd is not None:
             record.costs.append(response.usage.cost_usd)
         with _naming("environment.step"):
@@ -230,7 +266,7 @@ class Attempt:
                 reward=transition.reward,
                 metadata=json_text_or_none({**response.metadata, **transition.info}),
             )
-        record.messages += _messages(response.action, observed)
+        record.messages += _messages(response, observed)
         record.state, record.state_key = observed.state, observed.state_key
         return transition
 
@@ -240,13 +276,15 @@ class Attempt:
         metadata: dict[str, Any] = {"seed": self._run_seed, "attempt_seed": self._seed}
         if self._retries:
             metadata["retries"] = self._retries
+        if record.versions - {self._version}:
+            metadata["policy_versions"] = sorted(record.versions)
         if record.close_error is not None:
             metadata["close_error"] = record.close_error
         if task.metadata:
             metadata["task"] = dict(task.metadata)
         return finish(
             Trajectory(
-                trajectory_id=trajectory_id("rollout", self._key),
+                trajectory_id=self.trajectory_id,
                 task_id=task.task_id,
                 attempt=self._number,
                 goal=task.goal,
@@ -255,7 +293,7 @@ class Attempt:
                 environment_version=self._names[1],
                 agent=self._policy.agent,
                 model=self._policy.model,
-                policy_version=self._policy.version,
+                policy_version=self._version,
                 steps=tuple(record.steps),
                 status=record.status,
                 termination_reason=record.reason,
@@ -316,13 +354,17 @@ def _observations(observed: Observed) -> tuple[Observation, ...]:
     return (*observed.results, Observation(text=observed.text))
 
 
-def _messages(action: Action, observed: Observed) -> list[Message]:
-    """The turn as chat messages, for the next call of the policy."""
+def _messages(response: Response, observed: Observed) -> list[Message]:
+    """The turn as chat messages, for the next call of the policy, with its tokens if known."""
+    action = response.action
     said: dict[str, Any] = {"role": "assistant", "content": action.text}
     if action.reasoning is not None:
         said["reasoning_content"] = action.reasoning
     if action.tool_calls:
         said["tool_calls"] = [_call_message(call) for call in action.tool_calls]
+    if response.prompt_token_ids and response.completion_token_ids:
+        said["prompt_token_ids"] = response.prompt_token_ids
+        said["completion_token_ids"] = response.completion_token_ids
     results: list[Message] = [
         {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
         for result in observed.results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from trajstore.rollouts.runner import run_rollouts
 from trajstore.schema import Trajectory
 
 if TYPE_CHECKING:
-    from trajstore.store import Store
+    from trajstore.store import Store, TrajectoryWriter
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,9 +67,11 @@ class RolloutReport:
     """What the first attempt that failed for technical reasons says."""
     added: int
     """Attempts that were not in the store yet."""
+    skipped: int = 0
+    """Attempts that were in the store already and were left out."""
 
 
-def record_rollouts(
+def record_rollouts(  # noqa: PLR0913 - each option is a word of its own
     store: Store,
     make_environment: EnvironmentFactory,
     policies: Sequence[Policy],
@@ -78,12 +80,15 @@ def record_rollouts(
     attempts: int = 1,
     seed: int = 0,
     limits: Limits | None = None,
+    resume: bool = False,
+    commit_s: float = 5.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> RolloutReport:
     """Let policies attempt tasks and store each attempt as it ends, with all that is known of it.
 
-    What has ended is committed after five seconds at most, so an interruption costs no more than
-    that. The same call adds nothing the second time where the policies do the same again.
+    What has ended is committed after ``commit_s`` seconds at most, so a process that is killed
+    loses no more than that. The same call adds nothing the second time where the policies do the
+    same again; with ``resume`` it does not ask them again.
 
     Args:
         store: where to.
@@ -93,27 +98,69 @@ def record_rollouts(
         attempts: how often each policy attempts each task.
         seed: seed of the whole set.
         limits: steps, seconds, attempts at a time, retries.
+        resume: leave out attempts that the store holds and that did not fail for technical reasons.
+        commit_s: age of the oldest attempt that has ended and is not committed yet.
         progress: told after each attempt how many of how many have ended.
 
     Raises:
         ValueError: a number is out of range.
     """
-    tallies: dict[str, Tally] = {}
-    first_error: str | None = None
-    total = len(policies) * len(tasks) * attempts
-    writer = store.writer()
+    known = _Known(_stored(store) if resume else frozenset())
+
+    def shown(done: int) -> None:
+        if progress is not None:
+            progress(done + len(known.met), len(policies) * len(tasks) * attempts)
+
+    writer = store.writer(max_seconds=commit_s)
     with writer:
         runs = run_rollouts(
-            make_environment, policies, tasks, attempts=attempts, seed=seed, limits=limits
+            make_environment,
+            policies,
+            tasks,
+            attempts=attempts,
+            seed=seed,
+            limits=limits,
+            skip=known.meets,
         )
-        for done, run in enumerate(runs, 1):
-            writer.append(run)
-            name = run.policy_version or run.agent or ""
-            tallies.setdefault(name, Tally()).count(run)
-            first_error = first_error or run.error
-            if progress is not None:
-                progress(done, total)
+        tallies, first_error = _recorded(runs, writer, shown)
     added = sum(r.added for r in writer.reports)
     return RolloutReport(
-        policies={n: tallies[n] for n in sorted(tallies)}, first_error=first_error, added=added
+        policies=tallies, first_error=first_error, added=added, skipped=len(known.met)
     )
+
+
+class _Known:
+    """Ids of attempts that the store holds, and which of them came up."""
+
+    def __init__(self, ids: frozenset[str]) -> None:
+        self._ids = ids
+        self.met: set[str] = set()
+
+    def meets(self, identity: str) -> bool:
+        """Whether the store holds it; noted if so."""
+        if identity in self._ids:
+            self.met.add(identity)
+        return identity in self._ids
+
+
+def _recorded(
+    runs: Iterable[Trajectory], writer: TrajectoryWriter, shown: Callable[[int], None]
+) -> tuple[dict[str, Tally], str | None]:
+    """Store runs as they come; what came of them by policy, and the first error."""
+    tallies: dict[str, Tally] = {}
+    first_error: str | None = None
+    for done, run in enumerate(runs, 1):
+        writer.append(run)
+        name = run.policy_version or run.agent or ""
+        tallies.setdefault(name, Tally()).count(run)
+        first_error = first_error or run.error
+        shown(done)
+    return {name: tallies[name] for name in sorted(tallies)}, first_error
+
+
+def _stored(store: Store) -> frozenset[str]:
+    """Ids of rollouts that need not be repeated."""
+    found = store.query(
+        "select trajectory_id from trajectories where source = 'rollout' and status <> 'error'"
+    )
+    return frozenset(name for batch in found for name in batch.column("trajectory_id").to_pylist())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -27,6 +27,7 @@ def run_rollouts(
     attempts: int = 1,
     seed: int = 0,
     limits: Limits | None = None,
+    skip: Callable[[str], bool] | None = None,
 ) -> Iterator[Trajectory]:
     """Let policies attempt tasks, several at once.
 
@@ -45,6 +46,7 @@ def run_rollouts(
         attempts: how often each policy attempts each task.
         seed: seed of the whole set; another seed gives other attempts.
         limits: steps, seconds, attempts at a time, retries; :class:`Limits` where None.
+        skip: told the id of an attempt, says whether to leave it out.
 
     Yields:
         Trajectories in the order in which they end, each finished and ready to be stored.
@@ -53,14 +55,15 @@ def run_rollouts(
         ValueError: a number is out of range.
     """
     limits = limits or Limits()
-    if attempts < 1 or limits.max_steps < 1 or limits.concurrency < 1 or limits.retries < 0:
-        message = f"attempts, max_steps and concurrency start at 1, retries at 0: {limits}"
-        raise ValueError(message)
+    if attempts < 1 or limits.max_steps < 1 or limits.concurrency < 1:
+        raise ValueError(f"attempts, max_steps and concurrency start at 1: {limits}")
+    if limits.retries < 0 or limits.backoff_s < 0:
+        raise ValueError(f"retries and backoff_s start at 0: {limits}")
     chosen: Sequence[Policy] = policies if isinstance(policies, Sequence) else [policies]
     probe = make_environment()
     names = (probe.name, probe.version)
     probe.close()
-    jobs = (
+    attempted = (
         Attempt(
             make_environment, policy, task, names=names, number=number, seed=seed, limits=limits
         )
@@ -68,7 +71,8 @@ def run_rollouts(
         for policy in chosen
         for number in range(attempts)
     )
-    return _run(jobs, limits)
+    wanted = (a for a in attempted if skip is None or not skip(a.trajectory_id))
+    return _run(wanted, limits)
 
 
 def _run(jobs: Iterator[Attempt], limits: Limits) -> Iterator[Trajectory]:

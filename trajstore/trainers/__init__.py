@@ -8,6 +8,7 @@ and :func:`make_trainer` trains on them under an objective: :class:`Sft`, :class
 
 from __future__ import annotations
 
+from trajstore.rollouts.templates import CHATML, ChatTemplate, template_of
 from trajstore.trainers.collate import collate
 from trajstore.trainers.logprobs import score, token_logprobs, with_logprobs
 from trajstore.trainers.metrics import read_metrics
@@ -22,7 +23,6 @@ from trajstore.trainers.objectives import (
     Sft,
 )
 from trajstore.trainers.rows import TokenRow
-from trajstore.trainers.templates import CHATML, ChatTemplate, template_of
 from trajstore.trainers.tokenise import Facts, Refused, RowOptions, tokenise, tokenise_all
 from trajstore.trainers.trainer import METRICS_FILE, Lora, make_trainer, with_lora
 

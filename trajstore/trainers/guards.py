@@ -17,8 +17,9 @@ NAN_ADVICE = (
 """For a loss or gradient that is no number."""
 
 MEMORY_ADVICE = (
-    "Halve per_device_train_batch_size and double gradient_accumulation_steps, which trains the "
-    "same; turn gradient_checkpointing on; use LoRA; lower max_tokens of the rows"
+    "Halve batch_size (per_device_train_batch_size of transformers) and double accumulation "
+    "(gradient_accumulation_steps), which trains the same; turn gradient_checkpointing on; use "
+    "LoRA; lower max_tokens of the rows"
 )
 """For a device that is full."""
 

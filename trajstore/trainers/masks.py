@@ -13,8 +13,8 @@ from typing import Any
 
 from trajstore.errors import TrainingError
 from trajstore.exports.messages import Chat, Message
+from trajstore.rollouts.templates import ChatTemplate, render, render_marked
 from trajstore.schema import json_text
-from trajstore.trainers.templates import ChatTemplate, render, render_marked
 
 _BLANK = "\ue000"
 _TAIL = 7

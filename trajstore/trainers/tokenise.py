@@ -12,11 +12,11 @@ from trajstore.errors import TrainingError
 from trajstore.exports.arguments import with_objects
 from trajstore.exports.messages import Chat, ChatRules, render_chat
 from trajstore.exports.tools import tool_definitions
+from trajstore.rollouts.encoding import encode
+from trajstore.rollouts.templates import CHATML, ChatTemplate, with_call_ids
 from trajstore.schema import Step, Trajectory, counted
-from trajstore.trainers.encoding import encode
 from trajstore.trainers.masks import Piece, pieces, turn_text
 from trajstore.trainers.rows import Draft, TokenRow, Turn, cut, drafts, numpy
-from trajstore.trainers.templates import CHATML, ChatTemplate, with_call_ids
 
 if TYPE_CHECKING:
     from trajstore.trainers.rows import FloatArray
@@ -159,7 +159,7 @@ def _plan(
     wanted = [i for i, s in enumerate(run.steps) if _trained(i, s, facts, options)]
     if stored and set(wanted) <= set(stored):
         return drafts([_stored_turn(i, s, i in wanted) for i, s in _own(run) if i in stored])
-    chat = _chat(run, template, options)
+    chat = chat_of(run, template, options)
     flags = [
         t and (facts.steps is None or s in facts.steps)
         for t, s in zip(chat.trainable, chat.step_of, strict=True)
@@ -169,7 +169,7 @@ def _plan(
             "no step of the agent can be trained on: all are empty, copied, format errors or not "
             "among those asked for"
         )
-    tools = _tools(run)
+    tools = tools_of(run)
     if not stored:
         return pieces(chat, flags, tools, tokenizer, template)
     turns = []
@@ -242,13 +242,18 @@ def _behaviour(step: Step, sampling: Mapping[str, Any]) -> Sequence[float] | Non
     return None if raw and _temperature(sampling) != 1.0 else step.logprobs
 
 
-def _tools(run: Trajectory) -> list[dict[str, Any]] | None:
+def tools_of(run: Trajectory) -> list[dict[str, Any]] | None:
+    """The tool definitions that a run was offered; None where it has none."""
     text = tool_definitions(run.tools)
     return None if text is None else json.loads(text)
 
 
-def _chat(run: Trajectory, template: ChatTemplate, options: RowOptions) -> Chat:
-    """The messages in the form that the template takes."""
+def chat_of(run: Trajectory, template: ChatTemplate, options: RowOptions) -> Chat:
+    """The messages of a run in the form that the template takes.
+
+    Raises:
+        TrainingError: it holds media, or arguments that the template cannot say.
+    """
     rules = ChatRules(
         include_reasoning=options.include_reasoning,
         train_format_errors=options.train_format_errors,

@@ -1,18 +1,22 @@
-"""Tables of a recipe: TOML values checked against dataclasses, every error with its line."""
+"""Tables of a TOML file: values checked against dataclasses, every error with its line."""
 
 from __future__ import annotations
 
+import re
+import tomllib
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, TypeVar
 
-from trajstore.errors import RecipeError, TrajstoreError
-from trajstore.pipeline.recipe_lines import KeyPath
+from trajstore._toml_lines import KeyPath, lines_of
+from trajstore.errors import TrajstoreError
 
 _T = TypeVar("_T")
+_AT_LINE = re.compile(r"line (\d+)")
 _WORDS: Mapping[Any, str] = {
     str: "a text",
     bool: "true or false",
@@ -27,12 +31,16 @@ _WORDS: Mapping[Any, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The file that a recipe was read from."""
+    """The file that tables were read from."""
 
     name: str
     """The file, as errors name it."""
     lines: Mapping[KeyPath, int]
     """Where each key stands."""
+    what: str
+    """What kind of file it is, in a word."""
+    raises: type[TrajstoreError]
+    """The kind of its errors."""
 
     def line(self, place: KeyPath) -> int:
         """The line of a key, or of the nearest table around it."""
@@ -40,15 +48,15 @@ class Source:
             place = place[:-1]
         return self.lines.get(place, 1)
 
-    def error(self, place: KeyPath, message: str) -> RecipeError:
+    def error(self, place: KeyPath, message: str) -> TrajstoreError:
         """An error that begins with file and line."""
         line = self.line(place)
-        return RecipeError(f"{self.name}:{line}: {message}", path=self.name, line=line)
+        return self.raises(f"{self.name}:{line}: {message}", path=self.name, line=line)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table of a recipe, and where it stands."""
+    """One table of a file, and where it stands."""
 
     source: Source
     """The file."""
@@ -57,7 +65,7 @@ class Table:
     place: KeyPath = ()
     """Where it stands in the file."""
 
-    def error(self, message: str, *keys: str | int) -> RecipeError:
+    def error(self, message: str, *keys: str | int) -> TrajstoreError:
         """An error about the table, or about a key of it."""
         return self.source.error((*self.place, *keys), message)
 
@@ -67,14 +75,14 @@ class Table:
         names = [p for p in self.place if isinstance(p, str)]
         inner = ".".join(names)
         if not names:
-            return "the recipe"
+            return f"the {self.source.what}"
         return f"[[{inner}]]" if isinstance(self.place[-1], int) else f"[{inner}]"
 
     def known(self, names: Iterable[str]) -> None:
         """Refuse keys that mean nothing here.
 
         Raises:
-            RecipeError: there is one; the message names the nearest and all real ones.
+            TrajstoreError: there is one; the message names the nearest and all real ones.
         """
         listed = list(names)
         for key in self.values:
@@ -85,7 +93,7 @@ class Table:
         """The table under a key; an empty one where there is none.
 
         Raises:
-            RecipeError: something else stands there.
+            TrajstoreError: something else stands there.
         """
         value = self.values.get(key, {})
         if not isinstance(value, dict):
@@ -96,7 +104,7 @@ class Table:
         """The tables of a list under a key.
 
         Raises:
-            RecipeError: something else stands there.
+            TrajstoreError: something else stands there.
         """
         value = self.values.get(key, [])
         if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
@@ -110,7 +118,7 @@ class Table:
         """The value under a key, in the type that a field is declared with.
 
         Raises:
-            RecipeError: it does not fit.
+            TrajstoreError: it does not fit.
         """
         value = fitted(self.values[key], hint)
         if not fits(value, hint):
@@ -126,7 +134,7 @@ class Table:
             more: fields that are no keys.
 
         Raises:
-            RecipeError: a key is unknown, missing or does not fit.
+            TrajstoreError: a key is unknown, missing or does not fit.
         """
         there = {f.name: f for f in keys_of(kind) if f.name not in more}
         if not others:
@@ -143,6 +151,31 @@ class Table:
             named = [n for n in given if n in str(error)]
             raise self.error(str(error), *named[:1]) from error
         return made
+
+
+def read_toml(path: Path, what: str, raises: type[TrajstoreError]) -> Table:
+    """The whole of a TOML file.
+
+    Args:
+        path: the file.
+        what: what kind of file it is, in a word, for errors.
+        raises: the kind of its errors.
+
+    Raises:
+        TrajstoreError: of that kind: it cannot be read or is no TOML; the message says where.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _AT_LINE.search(str(error))
+        line = int(found[1]) if found else 1 + text.count("\n")
+        message = f"{path}:{line}: This is no TOML: {error}."
+        raise raises(message, path=path, line=line) from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise raises(f"The {what} {path} cannot be read: {reason}.", path=path) from error
+    return Table(Source(str(path), lines_of(text), what, raises), values)
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 from trajstore._optional import require
 from trajstore.errors import TrainingError
-from trajstore.exports.messages import Message
-from trajstore.schema.chat_templates import CHATML_TOOLS
+from trajstore.schema.chat_templates import BARE_CHATML, CHATML_TOOLS
+
+Message = dict[str, Any]
+"""One chat message as OpenAI and TRL have it."""
 
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _PROBE = "probe_tool"
@@ -55,6 +57,9 @@ CHATML = ChatTemplate(
     name="chatml-tools", text=CHATML_TOOLS, end_of_turn="<|im_end|>", append_only=True
 )
 """Ours, for models whose template cannot say tools: :data:`CHATML_TOOLS`."""
+
+BARE = ChatTemplate(name="bare", text=BARE_CHATML, end_of_turn="<|im_end|>", append_only=True)
+"""For small models of one environment: :data:`BARE_CHATML`."""
 
 
 def template_of(tokenizer: Any, *, end_of_turn: str | None = None) -> ChatTemplate:

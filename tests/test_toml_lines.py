@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trajstore.pipeline.recipe_lines import KeyPath, lines_of
+from trajstore._toml_lines import KeyPath, lines_of
 
 EVERYTHING = '''\
 # a comment with [brackets] and "quotes"
