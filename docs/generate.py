@@ -15,6 +15,7 @@ from pathlib import Path
 
 from docs.cli_page import cli_page, commands, summary
 from docs.fields import field_words
+from docs.jobs_page import jobs_page
 from docs.kinds_page import kinds_page
 from docs.markdown import codes, page, prose, table
 from docs.recipe_page import recipe_page
@@ -84,6 +85,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/sft.md": sft_page,
     "docs/reference/exports.md": kinds_page,
     "docs/reference/recipe.md": recipe_page,
+    "docs/reference/jobs.md": jobs_page,
 }
 """Pages that are written whole."""
 

@@ -26,6 +26,7 @@ from trajstore_cli import (
     select,
     show,
     skills,
+    train,
     upkeep,
     workflows,
 )
@@ -83,6 +84,7 @@ for module in (
     index,
     search,
     rollout,
+    train,
     upkeep,
 ):
     module.register(app)

@@ -17,7 +17,7 @@ from tests.cli.conftest import Cli, Terminals, command, environment
 NAMES = ["demo", "import", "formats", "query", "shell", "info", "report", "show", "label"]
 NAMES += ["judge", "credit", "rewards", "evaluators"]
 NAMES += ["select", "stages", "pairs", "groups", "build"]
-NAMES += ["index", "search", "rollout"]
+NAMES += ["index", "search", "rollout", "train"]
 NAMES += ["snapshots", "verify", "compact", "vacuum", "delete", "expire", "export"]
 NAMES += ["skills", "reflections", "workflows", "insights"]
 GROUPS = {"export", "skills", "reflections", "workflows", "insights"}

