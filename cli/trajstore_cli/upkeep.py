@@ -153,11 +153,11 @@ def delete(
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Hide trajectories at once, in every snapshot, and what was learnt from them alone.
+    """Hide trajectories and what was learnt from them, at once.
 
-    It does not ask: try it with --dry-run first. What other runs taught, too, is not served until
-    it is made anew. `vacuum` then removes the bytes, and breaks pins that hold the deleted
-    trajectories.
+    That is in every snapshot, and it does not ask: try it with --dry-run first. What other runs
+    taught, too, is not served until it is made anew. `vacuum` then removes the bytes, and breaks
+    pins that hold the deleted trajectories.
 
     Example: trajstore delete pool --where "task_id = 'airline/3'" --dry-run
     """
