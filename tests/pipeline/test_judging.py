@@ -180,7 +180,10 @@ def test_what_was_judged_before_the_endpoint_broke_is_stored(five: Pool) -> None
 
 
 def test_requests_that_were_out_when_it_stopped_are_not_lost(five: Pool) -> None:
+    all_out = threading.Barrier(3, timeout=30)
+
     def answer(request: Request) -> Reply:
+        all_out.wait()
         if "of 0." in request.prompt:
             return Reply(status=403)
         return says(scores(), wait_s=0.3)
