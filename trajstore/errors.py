@@ -20,6 +20,7 @@
     ├── JudgeError              a rubric that cannot be used, or a verdict that cannot be read
     ├── TrainingError           rows that cannot be trained on, or a run that has gone wrong
     ├── EndpointError           a model endpoint that refuses, fails or does not answer
+    ├── ContextFullError        a conversation that is longer than its model can read
     ├── RetrievalError          an index or embedder that cannot serve, a search that makes no sense
     ├── SandboxError            code that cannot be locked in, or not started
     ├── SkillError              a skill that cannot be kept, found or removed as asked
@@ -120,6 +121,10 @@ class TrainingError(TrajstoreError):
 
 class EndpointError(TrajstoreError):
     """A model endpoint refuses, fails, or does not answer in time."""
+
+
+class ContextFullError(TrajstoreError):
+    """A conversation is longer than the model can read; an attempt ends there, truncated."""
 
 
 class RetrievalError(TrajstoreError):

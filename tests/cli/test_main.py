@@ -88,6 +88,12 @@ except SystemExit:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_python_m_trajstore_is_the_command(process: Cli) -> None:
+    words = [sys.executable, "-m", "trajstore", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == process("--version").out
+
+
 def test_an_unknown_command_is_wrong_usage(cli: Cli) -> None:
     ran = cli("frobnicate")
     assert ran.code == 2

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from threading import Event
 from typing import Any
 
+from trajstore.errors import ContextFullError
 from trajstore.rollouts.environment import Environment, Observed, Outcome, Task, Transition
 from trajstore.rollouts.policy import Message, Policy, Response
 from trajstore.schema import (
@@ -68,9 +69,14 @@ class _PartError(Exception):
 
 @contextmanager
 def _naming(part: str) -> Iterator[None]:
-    """Tell whose fault an exception is; code of others may raise anything."""
+    """Tell whose fault an exception is; code of others may raise anything.
+
+    A full context is nobody's fault: the attempt ends there and the environment judges it.
+    """
     try:
         yield
+    except ContextFullError:
+        raise
     except (Exception, SystemExit) as error:
         raise _PartError(f"{part}: {type(error).__name__}: {error}") from error
 
@@ -92,6 +98,7 @@ class _Record:
     reason: str | None = None
     error: str | None = None
     close_error: str | None = None
+    context: str | None = None
     outcome: Outcome = field(default_factory=Outcome)
     seconds: float | None = None
 
@@ -235,7 +242,12 @@ class Attempt:
             if timeout_s is not None and time.monotonic() - first >= timeout_s:
                 record.end("truncated", "timeout")
                 return
-            transition = self._step(record, environment)
+            try:
+                transition = self._step(record, environment)
+            except ContextFullError as full:
+                record.end("truncated", "context full")
+                record.context = str(full)
+                return
             if transition.terminated or transition.truncated:
                 status: Status = "terminated" if transition.terminated else "truncated"
                 record.end(status, "environment")
@@ -280,6 +292,8 @@ class Attempt:
             metadata["policy_versions"] = sorted(record.versions)
         if record.close_error is not None:
             metadata["close_error"] = record.close_error
+        if record.context is not None:
+            metadata["context"] = record.context
         if task.metadata:
             metadata["task"] = dict(task.metadata)
         return finish(

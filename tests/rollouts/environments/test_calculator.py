@@ -165,6 +165,7 @@ def test_reset_starts_afresh() -> None:
         ("I do not know", "42", False),
         ("", "42", False),
         ("forty-two", "42", False),
+        pytest.param("9" * 5000, "42", False, id="5000 digits"),
     ],
 )
 def test_an_answer_is_judged_by_its_one_number(given: str, expected: str, *, correct: bool) -> None:

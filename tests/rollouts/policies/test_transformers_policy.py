@@ -189,8 +189,9 @@ def test_a_conversation_that_is_too_long_ends_the_attempt(dialect: Dialect) -> N
     model = make_tiny_model()
     model.config.max_position_embeddings = 20
     (run,) = rolled_out(TransformersPolicy(model, dialect), 1)
-    assert run.status == "error"
-    assert "the model reads 20 at most" in (run.error or "")
+    assert (run.status, run.termination_reason) == ("truncated", "context full")
+    assert (run.success, run.error) == (False, None)
+    assert "the model reads 20 at most" in (run.metadata or "")
 
 
 def test_what_a_model_raises_ends_the_attempts_that_wait_for_it(dialect: Dialect) -> None:

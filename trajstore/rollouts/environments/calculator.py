@@ -45,6 +45,8 @@ _TOOLS: tuple[Tool, ...] = (
 )
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?|[-+]?\.\d+")
 _TOLERANCE = Fraction(1, 10**6)
+_LONGEST_NUMBER = 100
+"""Characters; Python refuses to read a number of thousands of digits."""
 
 
 class CalculatorEnvironment:
@@ -128,12 +130,15 @@ def is_correct(answer: str, expected: str) -> bool:
     """Whether the one number in ``answer`` is the expected one, to six decimal places.
 
     Thousands separators, units and words around the number do not matter; two different numbers
-    are no answer.
+    are no answer, nor is one of more than 100 characters.
 
     >>> is_correct("It is 1,234 metres.", "1234"), is_correct("12 or 13", "12")
     (True, False)
     """
-    numbers = {Fraction(found.replace(",", "")) for found in _NUMBER.findall(answer)}
+    found = _NUMBER.findall(answer)
+    if any(len(number) > _LONGEST_NUMBER for number in found):
+        return False
+    numbers = {Fraction(number.replace(",", "")) for number in found}
     if len(numbers) != 1:
         return False
     return abs(numbers.pop() - Fraction(expected)) <= _TOLERANCE

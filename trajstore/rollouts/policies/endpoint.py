@@ -93,6 +93,7 @@ class EndpointPolicy:
 
         Raises:
             EndpointError: the server refused, or failed on every try.
+            ContextFullError: the conversation is too long for the model.
         """
         drawn = turn_seed(seed, messages)
         turn = self._client.post(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from trajstore._endpoint import SHOWN, Endpoint, FaultError, is_http_url
-from trajstore.errors import EndpointError
+from trajstore.errors import ContextFullError, EndpointError
 from trajstore.rollouts.policies.sampling import LackingError
 
 _MOST_BYTES = 64 << 20
@@ -18,6 +19,11 @@ _ADVICE: Mapping[int, str] = {
     403: "the key may not do this, or the server was started without the option that allows it",
     404: "check the URL, which ends with the version such as /v1, and the name of the model",
 }
+
+_CONTEXT_FULL = re.compile(
+    r"context[ _](length|window|size)|maximum model length|prompt is too long", re.IGNORECASE
+)
+"""What vLLM, OpenAI, Anthropic and llama.cpp say of a conversation that is too long."""
 
 
 class ModelClient:
@@ -71,12 +77,16 @@ class ModelClient:
 
         Raises:
             EndpointError: the server refused, or failed on every try; ``status`` is what HTTP said.
+            ContextFullError: the server refused, as the conversation is too long for the model.
         """
         body = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
         try:
             found, _ = self._endpoint.post(path, body, lambda answer: _read(answer, read))
         except FaultError as fault:
-            raise self._failed(path, fault) from fault
+            failed = self._failed(path, fault)
+            if fault.status in {400, 413} and _CONTEXT_FULL.search(str(fault)):
+                raise ContextFullError(str(failed)) from fault
+            raise failed from fault
         return found
 
     def get(self, path: str, read: Callable[[Any], _T]) -> _T:

@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from trajstore._optional import require
+from trajstore.errors import ContextFullError
 from trajstore.rollouts.dialect import Dialect, calls_in
 from trajstore.rollouts.environment import Tool
 from trajstore.rollouts.policies.sampling import Sampling, turn_seed
@@ -113,7 +114,7 @@ class TransformersPolicy:
 
         Raises:
             TrainingError: the template refuses the messages.
-            ValueError: the prompt is as long as the model can read.
+            ContextFullError: the prompt is as long as the model can read.
         """
         prompt = self._dialect.prompt(messages, tools)
         own = turn_seed(seed, messages)
@@ -188,7 +189,7 @@ class TransformersPolicy:
                 f"the conversation has {length} tokens and the model reads {most} at most; allow "
                 "fewer steps or shorter turns (max_steps, max_tokens)"
             )
-            raise ValueError(message)
+            raise ContextFullError(message)
         return int(most) - length
 
     def _start(self) -> None:

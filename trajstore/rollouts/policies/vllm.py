@@ -132,6 +132,7 @@ class VllmServerPolicy:
 
         Raises:
             EndpointError: the server refused, or failed on every try.
+            ContextFullError: prompt and answer together are longer than the model can read.
         """
         drawn = turn_seed(seed, messages)
         prompt = list(self._dialect.prompt(messages, tools))

@@ -12,6 +12,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from trajstore._optional import require
+from trajstore.errors import ContextFullError
 from trajstore.rollouts.dialect import calls_in
 from trajstore.rollouts.environment import Tool
 from trajstore.rollouts.policies.sampling import (
@@ -114,7 +115,7 @@ class VllmEnginePolicy:
 
         Raises:
             TrainingError: the template refuses the messages.
-            ValueError: the prompt is longer than the engine can read.
+            ContextFullError: the prompt is longer than the engine can read.
         """
         drawn = turn_seed(seed, messages)
         asked = _Asked(prompt=list(self._dialect.prompt(messages, tools)), seed=drawn)
@@ -193,7 +194,12 @@ class VllmEnginePolicy:
         )
         prompt = {"prompt_token_ids": asked.prompt}
         weights = self._weights
-        self._engine.add_request(number, prompt, parameters, lora_request=weights.adapter)
+        try:
+            self._engine.add_request(number, prompt, parameters, lora_request=weights.adapter)
+        except ValueError as error:
+            if "maximum model length" in str(error):
+                raise ContextFullError(str(error)) from error
+            raise
         self._running[number] = asked, weights.version
 
     def _step(self) -> None:
