@@ -69,7 +69,7 @@ def written(folder: Path, content: str, name: str = "file.json") -> Source:
 
 @pytest.fixture(scope="module")
 def real_sources(real_data: Path) -> list[Source]:
-    return list(sources(real_data))
+    return [found for found in sources(real_data) if isinstance(found, Source)]
 
 
 @pytest.mark.parametrize("name", NAMES)

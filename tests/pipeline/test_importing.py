@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import io
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import trajstore
 from trajstore import ImportOptions, Pool
 from trajstore.errors import ImportFormatError, RecordError
+from trajstore.importers import Importer, Item, Source, importer
 
 KEY = "AKIA" + "IOSFODNN7EXAMPLQ"
 
@@ -43,6 +48,99 @@ def test_strict_stops_at_the_first_bad_record_and_keeps_what_came_before(
         pool.import_files(path, strict=True)
     assert caught.value.line == 2
     assert pool.sql("select count(*) from trajectories").fetchall() == [(1,)]
+
+
+def test_a_file_that_breaks_off_costs_no_other(pool: Pool, tmp_path: Path) -> None:
+    """What comes before the break is kept, and the file is named."""
+    many = gzip.compress("".join(line(str(n)) for n in range(5000)).encode())
+    written(tmp_path, line("a"), "a.jsonl")
+    (tmp_path / "b.jsonl.gz").write_bytes(many[: len(many) // 2])
+    (tmp_path / "c.jsonl.gz").write_bytes(many[:20])
+    written(tmp_path, line("d"), "d.jsonl")
+    report = pool.import_files(tmp_path)
+    assert report.bad == 2
+    assert report.added > 1000
+    assert [Path(p.source).name for p in report.problems] == ["b.jsonl.gz", "c.jsonl.gz"]
+    assert "EOFError" in report.problems[0].reason
+    assert pool.sql("select count(*) from trajectories where goal in ('a', 'd')").fetchall() == [
+        (2,)
+    ]
+
+
+def test_strict_names_the_file_that_breaks_off(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(line().encode())[:-6])
+    with pytest.raises(RecordError, match=r"a\.jsonl\.gz: cannot be read to its end"):
+        pool.import_files(tmp_path, strict=True)
+
+
+def test_an_importer_that_fails_costs_only_that_file(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = importer("trajstore-jsonl")
+    read = type(reader).read
+
+    def failing(self: Importer, source: Source, options: ImportOptions) -> Iterator[Item]:
+        for item in read(self, source, options):
+            yield item
+            if source.name == "a.jsonl":
+                raise AttributeError("no such thing")
+
+    monkeypatch.setattr(type(reader), "read", failing)
+    written(tmp_path, line("a") + line("b"), "a.jsonl")
+    written(tmp_path, line("c"), "c.jsonl")
+    report = pool.import_files(tmp_path)
+    assert (report.added, report.bad) == (2, 1)
+    assert "AttributeError: no such thing" in report.problems[0].reason
+
+
+def test_what_stops_the_store_stops_the_import(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(pool), "append", full)
+    with pytest.raises(OSError, match="No space left"):
+        pool.import_files(written(tmp_path, line()))
+
+
+def test_what_a_folder_leaves_out_is_said(pool: Pool, tmp_path: Path) -> None:
+    inside = tmp_path / "in"
+    inside.mkdir()
+    written(inside, line("a"), "a.jsonl")
+    (tmp_path / "elsewhere").mkdir()
+    (inside / "away").symlink_to(tmp_path / "elsewhere")
+    (inside / "gone").symlink_to(inside / "nothing")
+    report = pool.import_files(inside)
+    assert (report.added, report.ignored, report.bad) == (1, 2, 0)
+    said = {Path(p.source).name: p.reason for p in report.problems}
+    assert "a link to a folder" in said["away"]
+    assert said["gone"] == "a link to nothing"
+
+
+def test_a_store_is_no_log_and_one_in_a_folder_is_left_out(pool: Pool, tmp_path: Path) -> None:
+    trajstore.open(tmp_path / "in" / "store", create=True)
+    assert pool.import_files(tmp_path / "in").problems == []
+    (problem,) = pool.import_files(tmp_path / "in" / "store").problems
+    assert "a trajectory store; query it" in problem.reason
+
+
+def test_a_folder_that_cannot_be_listed_is_bad_and_costs_no_other(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "locked").mkdir()
+    written(tmp_path, line("a"), "z.jsonl")
+    scandir = os.scandir
+
+    def refusing(path: Path) -> object:
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    report = pool.import_files(tmp_path)
+    assert (report.added, report.bad) == (1, 1)
+    assert str(report.problems[0]) == f"{tmp_path}/locked: cannot be read: Permission denied"
 
 
 def test_an_unknown_file_is_ignored_and_said_what_it_is(pool: Pool, tmp_path: Path) -> None:

@@ -52,6 +52,10 @@ def import_voyager(store: Store, folder: str | Path) -> SkillImport:
     if not Path(folder).exists():
         raise SkillError(f"There is nothing at {folder}.", path=folder)
     for source in sources(Path(folder)):
+        if isinstance(source, Problem):
+            if source.kind == "bad":
+                problems.append(str(source))
+            continue
         if reader.detect(source) == 0:
             continue
         for item in reader.read(source, ImportOptions()):

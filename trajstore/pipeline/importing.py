@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from trajstore.errors import ImportFormatError, RecordError
+from trajstore.errors import ImportFormatError, RecordError, TrajstoreError
 from trajstore.filters import redact, redact_trajectory
 from trajstore.importers import (
     Importer,
@@ -159,6 +159,9 @@ def import_into(
     for path in paths:
         with _found(str(path)) as found:
             for source in found:
+                if isinstance(source, Problem):
+                    run.refuse(source)
+                    continue
                 if progress is not None:
                     progress(source, run.report)
                 run.read(source, chosen)
@@ -169,7 +172,7 @@ def import_into(
 
 
 @contextmanager
-def _found(path: str) -> Iterator[Iterable[Source]]:
+def _found(path: str) -> Iterator[Iterable[Source | Problem]]:
     """The sources of a path, a glob or stdin."""
     if path == "-":
         with tempfile.TemporaryDirectory() as folder:
@@ -203,21 +206,29 @@ class _Import:
         self._memories: list[Skill | Reflection | Workflow] = []
 
     def read(self, source: Source, chosen: Importer | None) -> None:
+        """Take what a source holds; one that cannot be read is a problem and costs no other."""
         self.report.files += 1
-        reader = chosen or detect(source)
+        try:
+            reader = chosen or detect(source)
+            unknown = None if reader is not None else unrecognised(source)
+        except _STOPS:
+            raise
+        except Exception as error:  # noqa: BLE001  files of others hold anything
+            self.refuse(_unreadable(source, error))
+            return
         if reader is None:
-            reason = f"no importer recognises it ({unrecognised(source)})"
-            self._problem(Problem(source=source.uri, reason=reason, kind="ignored"))
+            reason = f"no importer recognises it ({unknown})"
+            self.refuse(Problem(source=source.uri, reason=reason, kind="ignored"))
             return
         counts = self.report.formats.setdefault(reader.name, Counter())
         counts["files"] += 1
-        for item in reader.read(source, self._options):
+        for item in _guarded(reader, source, self._options):
             counts[_kind(item)] += 1
             self._take(item)
 
     def _take(self, item: Item) -> None:
         if isinstance(item, Problem):
-            self._problem(item)
+            self.refuse(item)
             return
         if isinstance(item, Skill | Reflection | Workflow):
             self._memories.append(self._clean(item))
@@ -265,7 +276,8 @@ class _Import:
         self._rows += 1 + len(run.steps)
         self._bytes += run.size_bytes
 
-    def _problem(self, problem: Problem) -> None:
+    def refuse(self, problem: Problem) -> None:
+        """Count what is not taken in, and stop there in strict mode."""
         if problem.kind == "bad":
             self.report.bad += 1
         else:
@@ -284,7 +296,7 @@ class _Import:
     def _unfit(self, item: Trajectory | Label, error: Exception) -> None:
         place = item.source_uri if isinstance(item, Trajectory) else None
         reason = f"does not fit the schema: {error}"
-        self._problem(Problem(source=place or "", record=item.trajectory_id, reason=reason))
+        self.refuse(Problem(source=place or "", record=item.trajectory_id, reason=reason))
 
     def _append(self, items: list[Trajectory | Label]) -> None:
         """Append items; where some do not fit, all the others go in."""
@@ -306,6 +318,31 @@ class _Import:
         self.report.reflections += self._store.add_reflections(_of(memories, Reflection))
         self.report.workflows += self._store.add_workflows(_of(memories, Workflow))
         self._buffer, self._rows, self._bytes = [], 0, 0
+
+
+_STOPS = (TrajstoreError, MemoryError)
+"""What is no fault of one file: a missing package, an option that makes no sense."""
+
+
+def _guarded(reader: Importer, source: Source, options: ImportOptions) -> Iterator[Item]:
+    """What an importer reads; where it fails, the rest of that source is one problem."""
+    items = iter(reader.read(source, options))
+    while True:
+        try:
+            item = next(items, None)
+        except _STOPS:
+            raise
+        except Exception as error:  # noqa: BLE001  files of others hold anything
+            yield _unreadable(source, error)
+            return
+        if item is None:
+            return
+        yield item
+
+
+def _unreadable(source: Source, error: Exception) -> Problem:
+    reason = f"cannot be read to its end: {type(error).__name__}: {error}"
+    return Problem(source=source.uri, reason=reason)
 
 
 def _of(items: Sequence[object], kind: type[_T]) -> list[_T]:
