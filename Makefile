@@ -8,7 +8,7 @@ READERS = axolotl.prompt_strategies.dpo.chat_template llamafactory.data.converte
 READ_BY = $(addprefix tests/exports/, test_llama_factory.py test_openrlhf.py test_axolotl.py test_verl.py preference/test_libraries.py \
 	kto/test_kto.py rl/test_prompts.py rl/test_trainers.py)
 
-.PHONY: demo test test-quick readers vllm check docs bench clean
+.PHONY: demo test test-quick readers verifiers vllm check docs bench clean
 
 demo: $(VENV)/.core           ## make .venv with the core and walk the whole flow
 	$(BIN)/trajstore demo demo-pool
@@ -22,6 +22,9 @@ test-quick: $(VENV)/.dev      ## run the tests that take seconds
 readers: $(VENV)/.readers     ## read exported sets with the trainers' own code
 	PYTHONPATH=$(VENV)/readers $(BIN)/python -W ignore -c "$(READERS:%=import %;)"
 	PYTHONPATH=$(VENV)/readers $(BIN)/python -m pytest $(READ_BY)
+
+verifiers: $(VENV)/.verifiers ## run our policies in environments of verifiers
+	$(VENV)/verifiers/bin/python -m pytest tests/rollouts/test_adapters_verifiers.py
 
 vllm: $(VENV)/.vllm            ## a Python with vLLM for the CPU, which the tests of a real server need
 	@echo "export TRAJSTORE_VLLM_PYTHON=$(abspath $(VENV))/vllm/bin/python"
@@ -61,6 +64,12 @@ $(VENV)/.readers: tests/exports/readers.txt $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/readers -r $<
 	rm -rf $(VENV)/readers/tests $(VENV)/readers/scripts
 	mkdir -p $(VENV)/readers/torchaudio && touch $(VENV)/readers/torchaudio/__init__.py
+	touch $@
+
+# verifiers reads data sets with an older version than the tests of exports.
+$(VENV)/.verifiers: pyproject.toml | $(VENV)/bin/python
+	$(PYTHON) -m venv $(VENV)/verifiers
+	$(VENV)/verifiers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[verifiers]" hypothesis pytest
 	touch $@
 
 # vLLM pins other packages than a trainer, so it has a Python of its own, with trajstore for the engine

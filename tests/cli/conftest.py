@@ -93,7 +93,7 @@ class Terminal:
     _raw: bytearray = field(default_factory=bytearray)
     _at: int = 0
 
-    def wait_for(self, text: str, seconds: float = 30) -> str:
+    def wait_for(self, text: str, seconds: float = 120) -> str:
         """Read on until the text shows up, and give everything up to its end."""
         start, end = self._at, time.monotonic() + seconds
         while (found := self.seen.find(text, start)) < 0:
@@ -118,8 +118,16 @@ class Terminal:
         os.write(self.handle, text.encode())
 
     def interrupt(self) -> None:
-        """Press Ctrl-C, once the process waits; a signal between prompt and wait would be lost."""
-        time.sleep(0.5)
+        """Press Ctrl-C, once the process waits; a signal between prompt and wait would be lost.
+
+        It waits where it sleeps each time that somebody looks, for half a second.
+        """
+        stat = Path(f"/proc/{self.child.pid}/stat")
+        waits, ends = 0, time.monotonic() + 60
+        while waits < 10 and time.monotonic() < ends:
+            time.sleep(0.05)
+            asleep = not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "S"
+            waits = waits + 1 if asleep else 0
         self.child.send_signal(signal.SIGINT)
 
     def wait_until_busy(self, seconds: float = 1.0) -> None:
@@ -138,7 +146,7 @@ class Terminal:
             assert self.child.poll() is None, self.seen
             time.sleep(0.05)
 
-    def ended(self, seconds: float = 60) -> int:
+    def ended(self, seconds: float = 120) -> int:
         """Read the rest and give the exit code."""
         end = time.monotonic() + seconds
         while self._read():

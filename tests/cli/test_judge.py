@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Cli, Ran, Terminals
-from tests.pipeline.chat_server import ChatServer, Reply, chat_server, in_turn, says, scores
+from tests.pipeline.chat_server import (
+    ChatServer,
+    Reply,
+    Request,
+    chat_server,
+    in_turn,
+    says,
+    scores,
+)
 from trajstore import open as open_store
 
 
@@ -148,8 +157,16 @@ def test_a_rubric_file_is_read(cli: Cli, small: Path, server: ChatServer, tmp_pa
 
 
 def test_a_terminal_sees_how_many_are_done(terminal: Terminals, small: Path) -> None:
-    with chat_server(in_turn(says(scores(), wait_s=0.5))) as server:
+    seen = threading.Event()
+
+    def answer(request: Request) -> Reply:
+        if request.number:
+            seen.wait(60)
+        return says(scores())
+
+    with chat_server(answer) as server:
         arguments = ("--rubric", "research", "--endpoint", server.url, "--model", "m")
         shown = terminal("judge", small, *arguments, "--concurrency", 1)
         shown.wait_for("1/3")
+        seen.set()
         assert shown.ended() == 0

@@ -76,7 +76,7 @@ def test_a_browser_draws_a_hostile_store(cli: Cli, hostile: Path, tmp_path: Path
         capture_output=True,
         check=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env={**os.environ, "HOME": str(tmp_path)},
     )
     page = parse(done.stdout.partition("<!DOCTYPE html>")[2])

@@ -22,7 +22,8 @@ def store(tmp_path: Path) -> Pool:
 
 @pytest.fixture(scope="session")
 def sandbox() -> Sandbox:
-    return Sandbox(limits=SandboxLimits(wall_s=3))
+    """Bounded by the work that is done, as a busy machine takes long for little."""
+    return Sandbox(limits=SandboxLimits(wall_s=120, cpu_s=2))
 
 
 @pytest.fixture

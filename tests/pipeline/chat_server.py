@@ -80,6 +80,13 @@ class ChatServer:
     def start(self) -> None:
         self._thread.start()
 
+    def saw(self, requests: int) -> bool:
+        """Whether exactly so many arrive; a client that went away may have sent one just now."""
+        ends = time.monotonic() + 30
+        while len(self.requests) < requests and time.monotonic() < ends:
+            time.sleep(0.01)
+        return len(self.requests) == requests
+
     def stop(self) -> None:
         self._server.shutdown()
         self._server.server_close()
@@ -152,6 +159,21 @@ def chat_server(answer: Answer) -> Iterator[ChatServer]:
         yield server
     finally:
         server.stop()
+
+
+@contextmanager
+def silence() -> Iterator[Answer]:
+    """What never answers, however slow the machine is; the threads that wait end with the block."""
+    over = threading.Event()
+
+    def answer(_: Request) -> Reply:
+        over.wait(600)
+        return Reply(hang_up=True)
+
+    try:
+        yield answer
+    finally:
+        over.set()
 
 
 def in_turn(*replies: Reply) -> Answer:

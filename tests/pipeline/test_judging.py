@@ -19,6 +19,7 @@ from tests.pipeline.chat_server import (
     in_turn,
     says,
     scores,
+    silence,
 )
 from tests.store.workers import start
 from trajstore import Pool
@@ -194,16 +195,21 @@ def test_requests_that_were_out_when_it_stopped_are_not_lost(five: Pool) -> None
 
 
 def test_a_slow_endpoint_times_out_and_the_run_is_named(five: Pool) -> None:
-    slow = in_turn(says(scores(), wait_s=1.0))
-    report, _ = judged(five, slow, limit=1, endpoint={"timeout_s": 0.1, "retries": 1})
+    with silence() as slow:
+        report, _ = judged(five, slow, limit=1, endpoint={"timeout_s": 0.1, "retries": 1})
     assert "no answer within 0.1 s" in report.unjudged[0].reason
 
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_more_requests_are_out_than_asked_for(pool: Pool, most: int) -> None:
     pool.append([run(f"r{n}", said("x")) for n in range(12)])
-    slow = in_turn(says(scores(), wait_s=0.05))
-    report, server = judged(pool, slow, options=JudgeOptions(concurrency=most))
+    all_out = threading.Barrier(most, timeout=60)
+
+    def answer(_: Request) -> Reply:
+        all_out.wait()
+        return says(scores(), wait_s=0.05)  # in which one too many would be seen
+
+    report, server = judged(pool, answer, options=JudgeOptions(concurrency=most))
     assert report.judged == 12
     assert server.most_at_once == most
 
@@ -215,7 +221,7 @@ def test_only_a_few_runs_are_read_ahead(five: Pool) -> None:
     def answer(request: Request) -> Reply:
         if request.number == 2:
             gate.set()
-        gate.wait(5)
+        gate.wait(60)
         return says(scores())
 
     _, server = judged(five, answer, options=JudgeOptions(concurrency=3))

@@ -45,7 +45,7 @@ TASK = Task(task_id="code-fixing/adder", goal="Mend adder.py.", answer=EXERCISE.
 TESTS = "tests/test_adder.py"
 
 
-def started(wall_s: float = 8) -> CodeFixingEnvironment:
+def started(wall_s: float = 120) -> CodeFixingEnvironment:
     limits = SandboxLimits(wall_s=wall_s, memory_bytes=256 << 20, processes=8, output_bytes=1 << 20)
     environment = CodeFixingEnvironment(sandbox=code_sandbox(limits=limits))
     environment.reset(TASK)
@@ -61,7 +61,7 @@ def write(environment: CodeFixingEnvironment, path: str, text: str) -> Observati
     return call(environment, "edit_file", path=path, old="", new=text)
 
 
-def score(files: Mapping[str, str], wall_s: float = 8) -> tuple[float | None, str]:
+def score(files: Mapping[str, str], wall_s: float = 120) -> tuple[float | None, str]:
     """The reward after these edits, a test run and ``finish``, and what the run said."""
     environment = started(wall_s)
     for path, text in files.items():
@@ -333,7 +333,7 @@ print("seen" if any("trajstore" in names for names in listed) else "hidden")
 
 
 def test_hidden_tests_and_solutions_are_nowhere_inside() -> None:
-    environment = started(wall_s=20)
+    environment = started()
     write(environment, "adder.py", LOOKS_EVERYWHERE)
     said = str(call(environment, "run_tests").text)
     assert "found []" in said
@@ -350,7 +350,7 @@ def test_no_installed_package_can_be_imported(module: str) -> None:
 def test_the_folders_of_packages_are_empty_and_closed_inside() -> None:
     purelib = sysconfig.get_path("purelib")
     code = f"import os\nprint(os.listdir({purelib!r}))\nopen({purelib!r} + '/x', 'w')\n"
-    ran = code_sandbox().run_python(code)
+    ran = code_sandbox().run_python(code, limits=SandboxLimits(wall_s=120))
     assert ran.stdout == "[]\n"
     assert "Read-only file system" in ran.stderr
 
@@ -422,7 +422,7 @@ def test_nothing_outlives_the_limit(then: str) -> None:
     begin = time.monotonic()
     reward, _ = score({"adder.py": OUTLIVES.format(marker=marker, then=then)}, wall_s=1)
     assert reward == 0.0
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 50
     assert not _alive(marker)
 
 

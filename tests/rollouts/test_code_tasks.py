@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from trajstore.rollouts import Limits, run_rollouts
 from trajstore.rollouts.environments.code_exercise import Call, Exercise, spelled
 from trajstore.rollouts.environments.code_fixing import CodeFixingEnvironment
 from trajstore.rollouts.environments.code_tasks import PROBLEMS, _answered, _compiled, code_tasks
+from trajstore.rollouts.environments.code_verdict import LIMITS, code_sandbox
 from trajstore.rollouts.policies.scripted_code import CODE_PROFILES, ScriptedCoder
 from trajstore.rollouts.sandbox_isolation import why_not
 
@@ -21,6 +23,11 @@ locked = pytest.mark.skipif(
     why_not("namespaces") is not None and why_not("bubblewrap") is not None,
     reason="this machine cannot lock code in",
 )
+
+
+def unhurried() -> CodeFixingEnvironment:
+    """With a limit in seconds that no busy machine reaches; that in processor time holds."""
+    return CodeFixingEnvironment(sandbox=code_sandbox(limits=replace(LIMITS, wall_s=120)))
 
 
 def answers(source: str, case: tuple[Call, ...]) -> tuple[Call, ...]:
@@ -83,7 +90,7 @@ def test_the_test_files_are_true_for_the_right_modules(tmp_path: Path) -> None:
 @locked
 @pytest.mark.slow
 def test_the_oracle_mends_every_way_to_break_a_module() -> None:
-    runs = list(run_rollouts(CodeFixingEnvironment, ScriptedCoder(), EVERY))
+    runs = list(run_rollouts(unhurried, ScriptedCoder(), EVERY))
     assert [run.task_id for run in runs if not run.success] == []
     assert all(run.n_tool_errors == 0 for run in runs)
 
@@ -93,7 +100,7 @@ def test_the_oracle_mends_every_way_to_break_a_module() -> None:
 def test_profiles_solve_as_much_as_they_say() -> None:
     tasks = code_tasks(60, seed=9)
     policies = [ScriptedCoder(name) for name in ("careful", "hasty", "gaming")]
-    runs = run_rollouts(CodeFixingEnvironment, policies, tasks, limits=Limits(concurrency=2))
+    runs = run_rollouts(unhurried, policies, tasks, limits=Limits(concurrency=2))
     solved = Counter(run.policy_version for run in runs if run.success)
     assert 40 <= solved["careful"] <= 58
     assert 18 <= solved["hasty"] <= 36
@@ -106,7 +113,7 @@ def test_learning_the_visible_tests_by_heart_fails_the_hidden_ones() -> None:
         type(CODE_PROFILES["oracle"])(name="test", faults={"learns-the-tests": 1.0})
     )
     tasks = [t for t in code_tasks(12, seed=2) if t.metadata["module"] not in ("bank", "recent")]
-    for run in run_rollouts(CodeFixingEnvironment, by_heart, tasks[:8]):
+    for run in run_rollouts(unhurried, by_heart, tasks[:8]):
         rewards = dict(run.rewards)
         assert run.reward == 0.0
         assert rewards["visible_passed"] > rewards["hidden_passed"]

@@ -95,7 +95,7 @@ def test_samples_of_one_expansion_are_drawn_side_by_side() -> None:
 
     class Social(Gambler):
         def act(self, messages: Any, tools: Any, *, seed: int) -> Response:
-            meeting.wait(timeout=30)
+            meeting.wait(timeout=120)
             return super().act(messages, tools, seed=seed)
 
     tree = search(Social(0.0), expand=8, concurrency=8, policy_calls=8)
@@ -137,6 +137,18 @@ def test_a_run_that_the_budget_cut_off_is_kept_and_not_judged() -> None:
     assert tree.runs[0].reward == 0.0
     assert (cut.status, cut.success, cut.reward) == ("truncated", None, None)
     assert doors(cut) == "ll"
+
+
+def test_iterations_bound_a_search_whose_new_actions_all_end_their_runs() -> None:
+    """At depth 1 nothing is simulated; each of three rounds draws four new actions."""
+
+    class Inventive(Gambler):
+        def act(self, messages: Any, tools: Any, *, seed: int) -> Response:
+            super().act(messages, tools, seed=seed)
+            return Response(action=going(f"left {seed}"))
+
+    tree = search(Inventive(), iterations=3, expand=4, depth=1, stop_on_success=False)
+    assert (tree.iterations, tree.stopped, len(tree.runs), tree.calls) == (3, "iterations", 12, 12)
 
 
 def test_iterations_and_depth_bound_the_tree() -> None:

@@ -116,6 +116,14 @@ def test_progress_counts_what_was_left_out(pool: Pool) -> None:
     assert told[-1] == (12, 12)
 
 
+def ended(store: Pool) -> tuple[int, int]:
+    """Attempts that are stored, and those that succeeded."""
+    (row,) = store.sql(
+        "select count(*), coalesce(sum(success::int), 0) from trajectories"
+    ).fetchall()
+    return int(row[0]), int(row[1])
+
+
 def test_a_process_that_is_killed_loses_only_what_had_not_ended(tmp_path: Path) -> None:
     """Ten of twelve attempts end; then SIGKILL, which nobody can prepare for."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
@@ -130,11 +138,12 @@ def test_a_process_that_is_killed_loses_only_what_had_not_ended(tmp_path: Path) 
         for line in process.stdout:
             if line == "10\n":
                 break
-        time.sleep(1.0)  # five times commit_s
+        store = open_store(tmp_path / "pool")
+        ends = time.monotonic() + 60
+        while ended(store) != (10, 10) and time.monotonic() < ends:
+            time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
-    store = open_store(tmp_path / "pool")
-    (row,) = store.sql("select count(*), sum(success::int) from trajectories").fetchall()
-    assert row == (10, 10)
+    assert ended(store) == (10, 10)
     done = record_rollouts(
         store, CalculatorEnvironment, [ScriptedPolicy()], calculator_tasks(12, seed=2), resume=True
     )

@@ -49,16 +49,18 @@ class Talker:
 
 
 class Rooms(CalculatorEnvironment):
-    """Ends after three steps and counts how many are in use at one time."""
+    """Opens for four at a time, ends after three steps and counts how many are in use at once."""
 
     used, most_used = 0, 0
     lock = threading.Lock()
+    four = threading.Barrier(4, timeout=60)
 
     def reset(self, task: Task) -> Observed:
         with self.lock:
             Rooms.used += 1
             Rooms.most_used = max(Rooms.most_used, Rooms.used)
         self.left = 3
+        self.four.wait()
         return super().reset(task)
 
     def step(self, action: Action) -> Transition:
@@ -136,26 +138,39 @@ def test_seed_policy_task_and_attempt_each_change_the_id() -> None:
 def test_no_more_attempts_run_at_once_than_allowed_and_all_are_closed() -> None:
     runs = list(run_rollouts(Rooms, Talker(), TASKS, attempts=2, limits=Limits(concurrency=4)))
     assert [t.n_agent_steps for t in runs] == [3] * 24
-    assert 2 <= Rooms.most_used <= 4
+    assert Rooms.most_used == 4
     assert Rooms.used == 0
 
 
 def test_waiting_attempts_run_side_by_side() -> None:
-    start = time.monotonic()
+    """Every policy waits for the eleven others, in both of its turns."""
+    meeting = threading.Barrier(12, timeout=60)
+
+    class Meets(Talker):
+        def act(self, messages: Any, tools: Any, *, seed: int) -> Response:
+            meeting.wait()
+            return super().act(messages, tools, seed=seed)
+
     limits = Limits(concurrency=12, max_steps=2)
-    runs = list(run_rollouts(CalculatorEnvironment, Talker(0.1), TASKS, limits=limits))
-    assert len(runs) == 12
-    assert time.monotonic() - start < 12 * 0.2 / 3
+    runs = list(run_rollouts(CalculatorEnvironment, Meets(), TASKS, limits=limits))
+    assert [run.error for run in runs] == [None] * 12
+    assert [run.n_agent_steps for run in runs] == [2] * 12
 
 
 def test_trajectories_come_as_they_end_and_not_in_the_order_of_the_tasks() -> None:
-    class Slow(CalculatorEnvironment):
+    others = threading.Event()
+
+    class Last(CalculatorEnvironment):
         def reset(self, task: Task) -> Observed:
-            time.sleep(0.3 if task.task_id == TASKS[0].task_id else 0)
+            if task.task_id == TASKS[0].task_id:
+                others.wait(60)
             return super().reset(task)
 
-    runs = run_rollouts(Slow, ScriptedPolicy(), TASKS[:3])
-    assert [t.task_id for t in runs][-1] == TASKS[0].task_id
+    runs = run_rollouts(Last, ScriptedPolicy(), TASKS[:3])
+    early = {next(runs).task_id for _ in range(2)}
+    others.set()
+    assert early == {t.task_id for t in TASKS[1:3]}
+    assert [t.task_id for t in runs] == [TASKS[0].task_id]
 
 
 def test_tasks_are_read_only_as_they_are_needed() -> None:
@@ -178,7 +193,7 @@ def test_an_attempt_that_hangs_is_cut_off_and_hurts_no_other() -> None:
     class Stuck(CalculatorEnvironment):
         def step(self, action: Action) -> Transition:
             if "7" in str(action.tool_calls[0].arguments):
-                release.wait(20)
+                release.wait(120)
             return super().step(action)
 
     tasks = [
@@ -190,31 +205,44 @@ def test_an_attempt_that_hangs_is_cut_off_and_hurts_no_other() -> None:
         for n in (1, 7, 3, 4)
     ]
     start = time.monotonic()
-    limits = Limits(timeout_s=0.5, concurrency=2)
+    limits = Limits(timeout_s=2.0, concurrency=2)
     runs = {t.task_id: t for t in run_rollouts(Stuck, ScriptedPolicy(), tasks, limits=limits)}
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 100
     release.set()
     hung = runs.pop("t/7")
     assert (hung.status, hung.termination_reason, hung.success) == ("truncated", "timeout", None)
     assert [s.actor for s in hung.steps] == ["system", "user", "agent"]
     assert hung.duration_s is not None
-    assert hung.duration_s >= 0.5
+    assert hung.duration_s >= 2.0
     assert [t.success for t in runs.values()] == [True] * 3
 
 
 def test_an_attempt_that_was_given_up_is_not_handed_out_a_second_time() -> None:
+    """It ends after all while the second attempt is under way."""
+    given_up, ended = threading.Event(), threading.Event()
+
     class Late(CalculatorEnvironment):
+        late = False
+
         def reset(self, task: Task) -> Observed:
-            time.sleep(0.7 if task.task_id == TASKS[0].task_id else 0.02)
+            self.late = task.task_id == TASKS[0].task_id
+            if self.late:
+                given_up.wait(120)
             return super().reset(task)
 
-    limits = Limits(timeout_s=0.2, concurrency=1)
-    runs = []
-    for run in run_rollouts(Late, ScriptedPolicy(), TASKS[:4], limits=limits):
-        runs.append(run)
-        time.sleep(0.25)
-    assert [t.task_id for t in runs] == [t.task_id for t in TASKS[:4]]
-    assert [t.termination_reason for t in runs] == ["timeout", *["environment"] * 3]
+        def close(self) -> None:
+            if self.late:
+                ended.set()
+
+    limits = Limits(timeout_s=1.5, concurrency=1)
+    runs = run_rollouts(Late, ScriptedPolicy(), TASKS[:4], limits=limits)
+    first = next(runs)
+    given_up.set()
+    assert ended.wait(60)
+    rest = list(runs)
+    assert (first.task_id, first.termination_reason) == (TASKS[0].task_id, "timeout")
+    assert [t.task_id for t in rest] == [t.task_id for t in TASKS[1:4]]
+    assert [t.termination_reason for t in rest] == ["environment"] * 3
 
 
 def test_without_a_time_limit_an_attempt_takes_as_long_as_it_takes() -> None:
@@ -224,17 +252,17 @@ def test_without_a_time_limit_an_attempt_takes_as_long_as_it_takes() -> None:
 
 
 def test_a_slow_attempt_stops_at_its_next_step_and_is_judged() -> None:
-    limits = Limits(timeout_s=0.25, max_steps=100)
-    (run,) = run_rollouts(CalculatorEnvironment, Talker(0.1), TASKS[:1], limits=limits)
+    limits = Limits(timeout_s=2.0, max_steps=100)
+    (run,) = run_rollouts(CalculatorEnvironment, Talker(0.4), TASKS[:1], limits=limits)
     assert (run.status, run.termination_reason, run.success) == ("truncated", "timeout", False)
-    assert 1 <= run.n_agent_steps <= 4
+    assert 1 <= run.n_agent_steps <= 5
 
 
 def test_an_end_that_nobody_fetched_in_time_is_still_an_end() -> None:
-    limits = Limits(timeout_s=0.5, concurrency=4)
+    limits = Limits(timeout_s=1.0, concurrency=4)
     runs = run_rollouts(CalculatorEnvironment, ScriptedPolicy(), TASKS[:4], limits=limits)
     first = next(runs)
-    time.sleep(1.1)
+    time.sleep(2.1)
     assert [t.success for t in [first, *runs]] == [True] * 4
 
 
@@ -255,11 +283,11 @@ def test_closing_the_iterator_stops_what_is_under_way() -> None:
     runs = run_rollouts(Watched, [ScriptedPolicy(), Talker(0.01)], TASKS[:1], limits=limits)
     assert next(runs).agent == "scripted"
     runs.close()  # type: ignore[attr-defined]
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while len(closed) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert len(closed) == 3  # the probe, the one that ended, the one that was stopped
-    assert closed[2] < 500
+    assert closed[2] < 5_000
 
 
 def test_what_cannot_be_recorded_reaches_the_caller_instead_of_hanging() -> None:
@@ -293,7 +321,7 @@ def test_300_attempts_are_under_way_at_one_time_and_the_failing_ones_hurt_no_oth
 
         def step(self, action: Action) -> Transition:
             if not meeting.broken and "started" not in vars(self):
-                self.started = meeting.wait(30) >= 0
+                self.started = meeting.wait(120) >= 0
                 if self.task_id in doomed:
                     raise OSError("the tool is down")
             return super().step(action)

@@ -23,17 +23,19 @@ pytest.importorskip("s3fs")
 def server() -> Iterator[str]:
     """Address of a running moto S3 server."""
     program = (
-        "from moto.server import ThreadedMotoServer; import time; "
+        "from moto.server import ThreadedMotoServer; import sys; "
         "s = ThreadedMotoServer(ip_address='127.0.0.1', port=0, verbose=False); s.start(); "
-        "print(s.get_host_and_port()[1], flush=True); time.sleep(600)"
+        "print(s.get_host_and_port()[1], flush=True); sys.stdin.read()"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True)
+    assert process.stdin is not None
     assert process.stdout is not None
     port = process.stdout.readline().strip()
     address = f"http://127.0.0.1:{port}"
-    for _ in range(100):
+    for _ in range(600):
         try:
-            urllib.request.urlopen(f"{address}/moto-api/", timeout=1).close()
+            urllib.request.urlopen(f"{address}/moto-api/", timeout=60).close()
             break
         except urllib.error.URLError:
             time.sleep(0.1)
@@ -42,6 +44,7 @@ def server() -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
+        process.stdin.close()
         process.stdout.close()
 
 
@@ -50,7 +53,7 @@ def options(server: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     request = urllib.request.Request(f"{server}/bucket-of-runs", method="PUT")
-    with urllib.request.urlopen(request, timeout=10):
+    with urllib.request.urlopen(request, timeout=60):
         pass
     return {
         "AWS_ENDPOINT_URL": server,

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-import time
-from dataclasses import replace
+import threading
 from typing import Any
 
 import pytest
 
-from tests.pipeline.chat_server import Reply, Request, chat_server, in_turn
+from tests.pipeline.chat_server import Reply, Request, chat_server, in_turn, silence
 from tests.rollouts.policies.model_server import by_path, completion, models, tool_call
 from trajstore.errors import EndpointError
 from trajstore.rollouts import (
@@ -28,7 +27,7 @@ CHAT = "/v1/chat/completions"
 
 
 def policy(url: str, **changes: Any) -> EndpointPolicy:
-    usual: dict[str, Any] = {"model": "m-1", "backoff_s": 0.01, "timeout_s": 5.0}
+    usual: dict[str, Any] = {"model": "m-1", "backoff_s": 0.01, "timeout_s": 30.0}
     return EndpointPolicy(base_url=url, **(usual | changes))
 
 
@@ -167,14 +166,29 @@ def test_what_passes_is_tried_again_and_what_does_not_is_said_with_advice() -> N
     assert len(server.requests) == 1
 
 
+VLLM_SAYS = "This model's maximum context length is 512 tokens. However, you requested 600."
+OPENAI_SAYS = "Your input exceeds the context window of this model."
+
+
+@pytest.mark.parametrize("said_of_it", [VLLM_SAYS, OPENAI_SAYS])
+def test_a_conversation_that_is_too_long_ends_truncated_and_is_judged(said_of_it: str) -> None:
+    full = Reply(status=400, body=json.dumps({"error": {"message": said_of_it}}).encode())
+    call = tool_call("calculate", '{"expression": "6*7"}')
+    first = completion({"content": "", "tool_calls": [call]})
+    with chat_server(in_turn(first, full)) as server:
+        (run,) = run_rollouts(CalculatorEnvironment, policy(server.url), [TASK])
+    assert (run.status, run.termination_reason) == ("truncated", "context full")
+    assert (run.success, run.n_tool_calls, run.error) == (False, 1, None)
+    assert said_of_it in (run.metadata or "")
+
+
 def test_no_answer_in_time_is_an_error_that_says_so() -> None:
-    started = time.monotonic()
     with (
-        chat_server(in_turn(Reply(wait_s=2.0))) as server,
+        silence() as answer,
+        chat_server(answer) as server,
         pytest.raises(EndpointError, match="after 2 tries: no answer within"),
     ):
         policy(server.url, timeout_s=0.1, retries=1).act(ASKED, (), seed=0)
-    assert time.monotonic() - started < 2
 
 
 @pytest.mark.parametrize("bad", [{"base_url": "localhost:8000"}, {"model": ""}])
@@ -192,13 +206,18 @@ def test_the_check_says_which_models_there_are() -> None:
 
 
 def test_attempts_are_solved_over_http_and_keep_what_is_known() -> None:
-    """The server finishes with the right number; every third request is refused at first."""
+    """The server finishes with the right number; the first five requests are refused.
+
+    It answers all others, one an attempt, once all of them are there.
+    """
+    all_there = threading.Barrier(20, timeout=60)
 
     def answer(request: Request) -> Reply:
-        if request.number % 3 == 0:
+        if request.number < 5:
             return Reply(status=503)
         call = tool_call("finish", json.dumps({"answer": "42"}))
-        return replace(completion({"content": None, "tool_calls": [call]}), wait_s=0.2)
+        all_there.wait()
+        return completion({"content": None, "tool_calls": [call]})
 
     tasks = [Task(task_id=f"t/{n}", goal=TASK.goal, answer="42") for n in range(20)]
     with chat_server(answer) as server:
@@ -206,7 +225,8 @@ def test_attempts_are_solved_over_http_and_keep_what_is_known() -> None:
         limits = Limits(concurrency=20)
         runs = list(run_rollouts(CalculatorEnvironment, asked, tasks, limits=limits))
     assert [run.success for run in runs] == [True] * 20
-    assert server.most_at_once > 3
+    assert server.most_at_once == 20
+    assert len(server.requests) == 25
     step = runs[0].steps[-1]
     assert (runs[0].model, step.model, runs[0].policy_version) == ("m-1", "m-1-2026", "7")
     metadata = json.loads(str(step.metadata))

@@ -33,7 +33,9 @@ class FakeVllm:
     def __init__(self) -> None:
         self.loaded: list[str] = []
         self.calls: list[str] = []
-        self.wait_s = 0.0
+        self.goes_on = threading.Event()
+        """Unset holds back what is sampled."""
+        self.goes_on.set()
         self.refused: dict[str, Reply] = {}
         self.paused = False
 
@@ -52,6 +54,7 @@ class FakeVllm:
         if path != "/v1/completions":
             return Reply(body=b"Success: done.")
         assert request.body["model"] in {"policy", *self.loaded}
+        self.goes_on.wait(60)
         return self.sampled(request)
 
     def sampled(self, request: Request) -> Reply:
@@ -63,7 +66,7 @@ class FakeVllm:
         }
         usage = {"prompt_tokens": len(request.body["prompt"]), "completion_tokens": 3}
         value = {"model": request.body["model"], "choices": [choice], "usage": usage}
-        return Reply(body=json.dumps(value).encode(), wait_s=self.wait_s)
+        return Reply(body=json.dumps(value).encode())
 
 
 @pytest.fixture
@@ -155,7 +158,7 @@ def test_an_adapter_that_samples_right_now_is_unloaded_only_after_that(
 ) -> None:
     asked = policy(server)
     asked.update(adapter(tmp_path, "v1"), "v1")
-    fake.wait_s = 0.4
+    fake.goes_on.clear()
     versions: list[Any] = []
     thread = threading.Thread(
         target=lambda: versions.append(asked.act(ASKED, (), seed=0).metadata["policy_version"])
@@ -165,6 +168,7 @@ def test_an_adapter_that_samples_right_now_is_unloaded_only_after_that(
         time.sleep(0.01)
     asked.update(adapter(tmp_path, "v2"), "v2")
     assert fake.loaded == ["v1", "v2"]
+    fake.goes_on.set()
     thread.join()
     assert (versions, fake.loaded) == (["v1"], ["v2"])
 
@@ -173,7 +177,7 @@ def test_full_weights_wait_for_requests_under_way_and_hold_back_new_ones(
     server: ChatServer, fake: FakeVllm, tmp_path: Path
 ) -> None:
     asked = policy(server)
-    fake.wait_s = 0.3
+    fake.goes_on.clear()
     seen: list[Any] = []
 
     def act() -> None:
@@ -185,9 +189,11 @@ def test_full_weights_wait_for_requests_under_way_and_hold_back_new_ones(
         time.sleep(0.01)
     changing = threading.Thread(target=asked.update, args=(full(tmp_path), "v1"))
     changing.start()
-    changing.join(0.1)
+    while not asked._closed:
+        time.sleep(0.01)
     late = threading.Thread(target=act)
     late.start()
+    fake.goes_on.set()
     for thread in (early, changing, late):
         thread.join()
     assert seen == ["v0", "v1"]

@@ -44,7 +44,7 @@ class Engine:
         }
 
     def step(self) -> list[Any]:
-        self.hold.wait(5)
+        self.hold.wait(60)
         self.threads.add(threading.get_ident())
         if self.fails:
             raise RuntimeError("the engine is dead")
@@ -110,12 +110,16 @@ def test_tokens_go_in_and_come_out_with_the_logprob_of_what_was_drawn(engine: En
 
 
 def test_requests_of_many_threads_are_in_the_engine_together(engine: Engine) -> None:
+    """The first step is held back until all have asked; the second one has all of them."""
     asked = policy(engine)
     engine.hold.clear()
-    threading.Timer(0.3, engine.hold.set).start()
-    found = in_threads(20, lambda n: asked.act(ASKED, (), seed=n))
-    assert len(found) == 20
-    assert engine.most_at_once > 10
+    with ThreadPoolExecutor(20) as pool:
+        asking = [pool.submit(asked.act, ASKED, (), seed=n) for n in range(20)]
+        while len(engine.requests) + asked._waiting.qsize() < 20:
+            time.sleep(0.01)
+        engine.hold.set()
+        assert {a.result().completion_token_ids for a in asking} == {(1, 2, 0)}
+    assert engine.most_at_once == 20
     assert len(engine.threads) == 1
 
 

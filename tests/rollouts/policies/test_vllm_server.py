@@ -58,12 +58,19 @@ def alive(pid: int) -> bool:
         return False
 
 
+def gone(pids: list[int]) -> bool:
+    """Whether all of them end; the system may take a moment to do what it was told."""
+    ends = time.monotonic() + 30
+    while any(map(alive, pids)) and time.monotonic() < ends:
+        time.sleep(0.01)
+    return not any(map(alive, pids))
+
+
 def test_it_serves_inside_the_block_and_nothing_of_it_is_left_behind(tmp_path: Path) -> None:
     with fake(tmp_path) as server:
         pids = asked(server.url)["pids"]
         assert all(map(alive, pids))
-    time.sleep(0.1)
-    assert not any(map(alive, pids))
+    assert gone(pids)
 
 
 def test_it_ends_also_where_the_block_fails(tmp_path: Path) -> None:
@@ -76,8 +83,7 @@ def test_it_ends_also_where_the_block_fails(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="mine"):
         failing()
-    time.sleep(0.1)
-    assert not any(map(alive, pids))
+    assert gone(pids)
 
 
 def test_it_is_started_as_training_needs_it(tmp_path: Path) -> None:
@@ -104,8 +110,8 @@ def test_a_server_that_ends_is_shown_with_what_it_said_last(tmp_path: Path) -> N
 def test_a_server_that_does_not_answer_in_time_is_ended(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with (
-        pytest.raises(EndpointError, match=r"(?s)within 1 s; allow more.*loading weights"),
-        fake(tmp_path, "hangs", start_s=1.0, log=log),
+        pytest.raises(EndpointError, match=r"(?s)within 4 s; allow more.*loading weights"),
+        fake(tmp_path, "hangs", start_s=4.0, log=log),
     ):
         pass
     assert log.read_text() == "loading weights\n"
