@@ -28,7 +28,10 @@ WriteOption = Annotated[
 ]
 CriterionOption = Annotated[
     str | None,
-    typer.Option(help="What a run is worth: reward (default), success, or the name of a label."),
+    typer.Option(
+        help="What a run is worth: reward (default), success, or a label by its name; "
+        "label:reward is a label of that name."
+    ),
 ]
 
 

@@ -204,7 +204,11 @@ def kto(
         typer.Option(help="Trainer; llama-factory takes runs of a single agent turn."),
     ] = "trl",
     criterion: Annotated[
-        str, typer.Option(help="What a run is judged by: success, reward, or a label's name.")
+        str,
+        typer.Option(
+            help="What a run is judged by: success, reward, or a label by its name; label:reward "
+            "is a label of that name."
+        ),
     ] = "success",
     pass_threshold: Annotated[
         float, typer.Option(help="Least value of a good run; a verdict is worth 1 or 0.")

@@ -26,7 +26,11 @@ OutputOption = Annotated[
     typer.Option("-o", "--output", metavar="FILE", help="Parquet; JSON lines if not given."),
 ]
 CriterionOption = Annotated[
-    str, typer.Option(help="What is compared: reward, success, or the name of a label.")
+    str,
+    typer.Option(
+        help="What is compared: reward, success, or a label by its name; label:reward is a label "
+        "of that name, which `rewards --write` makes."
+    ),
 ]
 
 LevelOption = Annotated[

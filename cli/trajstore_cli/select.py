@@ -43,9 +43,14 @@ def read_selection(path: Path | None) -> Selection | None:
         return None
     from trajstore.filters import Selection
 
-    if str(path) == "-":
-        return Selection.read(io.BytesIO(sys.stdin.buffer.read()))
-    return Selection.read(path)
+    if str(path) != "-":
+        return Selection.read(path)
+    content = sys.stdin.buffer.read()
+    if not content.startswith(b"PAR1"):
+        what = "holds text, such as ids, and no selection" if content else "is empty"
+        message = f"stdin {what}; `trajstore select STORE ... -o -` writes a selection there"
+        raise typer.BadParameter(message, param_hint="--selection")
+    return Selection.read(io.BytesIO(content))
 
 
 def select(

@@ -65,11 +65,12 @@ def test_credit_goes_to_a_file(cli: Cli, small: Path, tmp_path: Path) -> None:
         (("credit", "--method", "returns", "--set", "gama=1"), 1, "it takes: gamma, source"),
         (("credit", "--method", "luck"), 2, "luck"),
         (("credit", "--method", "returns", "--set", "gamma"), 2, "KEY=VALUE"),
+        (("credit", "--method", "returns", "--set", "gamma=x"), 1, "must be a number, not 'x'"),
         (("rewards", "--reward", "recat"), 1, "Did you mean 'react'?"),
         (("rewards", "--reward", "turn-budget"), 1, "needs 'max_turns'"),
         (("rewards", "--reward", "react", "--set", "lamda=1"), 1, "no parameter 'lamda'"),
     ],
-    ids=["parameter", "method", "pair", "reward", "missing", "unknown"],
+    ids=["parameter", "method", "pair", "value", "reward", "missing", "unknown"],
 )
 def test_what_is_not_there_is_answered_with_what_is(
     arguments: tuple[str, ...], code: int, said: str, cli: Cli, small: Path

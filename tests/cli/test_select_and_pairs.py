@@ -68,6 +68,17 @@ def test_select_and_export_join_by_a_pipe(store: str) -> None:
     assert rows
 
 
+@pytest.mark.parametrize(
+    ("given", "said"), [(b"id-1\nid-2\n", b"holds text, such as ids"), (b"", b"stdin is empty")]
+)
+def test_what_is_no_selection_is_answered_with_how_to_make_one(
+    given: bytes, said: bytes, store: str
+) -> None:
+    done = run("export", "sft", store, "--selection", "-", "-o", "-", stdin=given, code=2)
+    assert said in done.stderr
+    assert b"select STORE ... -o -" in b" ".join(done.stderr.split())
+
+
 def test_an_unknown_stage_is_answered_with_the_real_ones(store: str) -> None:
     done = run("select", store, "--stage", "stps most=3", code=1)
     assert b"Did you mean 'steps'?" in done.stderr

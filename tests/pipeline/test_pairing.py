@@ -153,6 +153,13 @@ def test_an_unknown_criterion_is_answered_with_the_labels_that_are_there(store: 
         build_pairs(store, options=options)
 
 
+def test_a_label_named_as_a_column_is_named_so_that_it_can_be_asked_for(store: Pool) -> None:
+    store.label([Label(trajectory_id="t0", name="reward", value=1, evaluator="a")])
+    options = TrajectoryPairOptions(runs=RunRules(criterion="turn-budget"))
+    with pytest.raises(PairError, match=r"\(label:reward\)"):
+        build_pairs(store, options=options)
+
+
 def test_step_labels_may_be_the_value_of_actions(store: Pool) -> None:
     store.label([step_word("t0", "q", 0.1), step_word("t1", "q", 0.9)])
     pairs, _ = build_pairs(store, options=StepPairOptions(), step_values=["q"])

@@ -131,7 +131,10 @@ def _rows(source: Path | BytesIO, name: str) -> tuple[pa.Table, dict[str, Any]]:
         message = f"There is no selection at {name}."
         raise SelectionError(message, path=name) from error
     except (pa.ArrowException, OSError) as error:
-        message = f"{name} is no Parquet file ({error}); a selection is written by Selection.write."
+        message = (
+            f"{name} is no Parquet file ({error}); a selection is written by Selection.write or "
+            "`trajstore select STORE ... -o FILE`."
+        )
         raise SelectionError(message, path=name) from error
     text = (rows.schema.metadata or {}).get(MANIFEST_KEY)
     if text is None:

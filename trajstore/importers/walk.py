@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from trajstore.importers.items import Problem
 from trajstore.importers.registry import importers
-from trajstore.importers.source import Problem, Source
+from trajstore.importers.source import Source
 
 _SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv"})
 

@@ -42,6 +42,9 @@ RUN_REASONS: Mapping[str, str] = {
 }
 """Why a run is left out: the reason's name and what it means."""
 
+_OWN = ("reward", "success")
+"""Criteria that a label of the same name does not replace."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRules:
@@ -74,7 +77,7 @@ class RunRules:
     @property
     def label_names(self) -> tuple[str, ...]:
         """Labels of whole runs that the criterion reads."""
-        if self.criterion in {"reward", "success"}:
+        if self.criterion in _OWN:
             return ()
         if self.criterion == "safety":
             return (SAFE, REFUSAL)
@@ -238,9 +241,10 @@ def _check_ids(made: Relations) -> None:
 def _check_label(name: str, labels: pa.Table | None) -> None:
     names = sorted(listed(pc.unique(labels.column("name")))) if labels is not None else []
     if name not in names:
+        shown = [f"label:{n}" if n in _OWN else n for n in names]
         raise PairError(
             f"There is no criterion '{name}': use reward, success, safety, or the name of a label "
-            f"on these runs ({', '.join(names) or 'they have none'})."
+            f"on these runs ({', '.join(shown) or 'they have none'})."
         )
 
 

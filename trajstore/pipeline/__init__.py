@@ -26,6 +26,7 @@ from trajstore.pipeline.rubrics import (
     rubric_for_progress,
     rubric_library,
 )
+from trajstore.pipeline.selected import StoreSelection, export
 from trajstore.pipeline.selecting import select
 
 __all__ = [
@@ -44,12 +45,14 @@ __all__ = [
     "RewardReport",
     "Rubric",
     "SetReport",
+    "StoreSelection",
     "Unjudged",
     "build",
     "build_groups",
     "build_pairs",
     "check_build",
     "describe",
+    "export",
     "export_groups_from",
     "export_kto_from",
     "export_pairs_from",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pyarrow.compute as pc
+
 from trajstore.errors import ExportError
 from trajstore.exports import Lineage
 from trajstore.filters import Selection
@@ -18,13 +20,32 @@ def reader_of(
     """The snapshot that is exported: the selection's own, the one asked for, or the newest.
 
     Raises:
-        ExportError: a selection beside a condition or a snapshot.
+        ExportError: a selection beside a condition or a snapshot, or one with runs that are not
+            there.
+        QueryError: the condition is none by itself.
     """
     if selection is None:
-        return store.reader() if at is None else store.at(at)
+        reader = store.reader() if at is None else store.at(at)
+        if where:  # by itself: brackets around "true) or (false" would make another one of it
+            reader.query(f"SELECT 1 FROM trajectories WHERE {where}\nLIMIT 0").read_all()
+        return reader
     if where or at is not None:
         raise ExportError("give a selection, or where and at, not both")
-    return store.reader() if selection.snapshot is None else store.at(selection.snapshot)
+    reader = store.reader() if selection.snapshot is None else store.at(selection.snapshot)
+    _check_all_there(reader, selection)
+    return reader
+
+
+def _check_all_there(reader: Reader, selection: Selection) -> None:
+    ids = selection.rows.column("trajectory_id")
+    there = reader.query("SELECT trajectory_id FROM trajectories").read_all().column(0)
+    lost = ids.filter(pc.invert(pc.is_in(ids, value_set=there)))
+    if len(lost):
+        raise ExportError(
+            f"{len(lost)} of the selected trajectories are not in snapshot "
+            f"{reader.snapshot.version}, such as {lost[0]}; select again, or give the store that "
+            "the selection was made from."
+        )
 
 
 def lineage_of(reader: Reader, selection: Selection | None, where: str | None) -> Lineage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -181,6 +182,11 @@ def compute_credit(
         raise PairError(
             f"The credit '{method}' has no parameter {unknown[0]!r}; it takes: {', '.join(taken)}"
         )
+    for name, value in parameters.items():
+        if name in _NUMBERS and not (
+            isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+        ):
+            raise PairError(f"{name} of the credit '{method}' must be a number, not {value!r}")
     default = RunRules(criterion="success" if method == "subgoals" else "reward", truncated="keep")
     rules = _ranked(source, rules or default)
     given = pairing_input(source, selection, where, at, rules.within)
@@ -191,6 +197,10 @@ def _returns(given: PairingInput, rules: RunRules, parameters: Mapping[str, Any]
     labels = given.labels(rules)
     return discounted_returns(given.rows, given.turns, rules=rules, labels=labels, **parameters)
 
+
+_NUMBERS = frozenset(
+    ["gamma", "kappa", "weight", "below", "least_runs", "pass_threshold", "bonus", "eps"]
+)
 
 _Compute = Callable[[PairingInput, RunRules, Mapping[str, Any]], Credit]
 

@@ -17,9 +17,11 @@ from trajstore.memory import Forgotten, forget_runs
 from trajstore.pipeline.building import BuildReport, build
 from trajstore.pipeline.exporting import export_sft_from
 from trajstore.pipeline.importing import ImportReport, Progress, import_into
+from trajstore.pipeline.pairing import build_groups, build_pairs
 from trajstore.pipeline.recipe import Recipe
 from trajstore.pipeline.records import UnplainError, batches_of_records
 from trajstore.pipeline.report import HtmlReport, write_report
+from trajstore.pipeline.selected import StoreSelection, export
 from trajstore.pipeline.selecting import select
 from trajstore.retrieval import build_index, forget_deleted
 from trajstore.retrieval import few_shot as few_shot_of
@@ -82,9 +84,22 @@ class Pool(Store):
             progress=progress,
         )
 
-    def select(self, stages: Sequence[Stage], *, at: int | str | None = None) -> Selection:
-        """Select trajectories by stages; see :func:`trajstore.pipeline.select`."""
-        return select(self, stages, at=at)
+    def select(
+        self, stages: Sequence[Stage] = (), *, at: int | str | None = None
+    ) -> StoreSelection:
+        """Select trajectories by stages; see :func:`trajstore.pipeline.select`.
+
+        What it gives has ``explain``, ``pairs``, ``groups`` and ``export``.
+        """
+        found = select(self, stages, at=at)
+        return StoreSelection(
+            rows=found.rows,
+            dropped=found.dropped,
+            funnel=found.funnel,
+            snapshot=found.snapshot,
+            recipe=found.recipe,
+            store=self,
+        )
 
     def build(
         self, recipe: str | Path | Recipe, *, output: str | Path | None = None
@@ -197,6 +212,15 @@ class Pool(Store):
         if deleted and not dry_run:
             forget_deleted(self)
         return done
+
+    pairs = build_pairs
+    """Preference pairs of runs or steps; see :func:`trajstore.pipeline.build_pairs`."""
+
+    groups = build_groups
+    """The attempts at each task, with advantages; see :func:`trajstore.pipeline.build_groups`."""
+
+    export = export
+    """Write a training set of any kind; see :func:`trajstore.pipeline.export`."""
 
     index = build_index
     """Bring the search index up to date; see :func:`trajstore.retrieval.build_index`."""
