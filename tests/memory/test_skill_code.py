@@ -91,3 +91,8 @@ def test_names_that_a_skill_cannot_have(name: str) -> None:
 def test_names_at_the_top_are_functions_classes_and_values() -> None:
     code = "import os\nA, B = 1, 2\nclass C: pass\ndef d():\n    e = 1\n"
     assert top_names(code, "python") == {"A", "B", "C", "d"}
+
+
+def test_names_at_the_top_of_other_languages_stand_outside_all_braces() -> None:
+    code = "const A = 1; async function d(x) { const e = { f: 1 }; function g() {} }\nlet B = 2;"
+    assert top_names(code, "javascript") == {"A", "B", "d"}

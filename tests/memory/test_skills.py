@@ -111,12 +111,19 @@ def test_the_same_code_again_is_there_already(library: SkillLibrary) -> None:
     assert len(library.versions()) == 1
 
 
-def test_helpers_of_one_name_may_not_meet(library: SkillLibrary) -> None:
-    helper = "def _h():\n    return 1\n"
-    assert library.add(replace(draft("f", "1"), code=f"{helper}def f():\n    return _h()\n")).ok
-    clash = replace(draft("g", "1"), code=f"{helper}def g():\n    return f() + _h()\n")
-    done = library.add(clash)
-    assert "both define '_h'" in done.attempts[0].verdict.feedback
+def test_helpers_of_one_name_stay_apart(library: SkillLibrary) -> None:
+    helper = "def _h():\n    return {0}\n"
+    one = helper.format(1) + "def f():\n    return _h()\n"
+    two = helper.format(10) + "def g():\n    return f() + _h()\n"
+    assert library.add(replace(draft("f", "1"), code=one)).ok
+    assert library.add(replace(draft("g", "1", check="assert g() == 11"), code=two)).ok
+
+
+def test_helpers_of_one_name_that_cannot_stay_apart_may_not_meet(library: SkillLibrary) -> None:
+    count = "N = 0\ndef {0}():\n    global N\n    N += 1\n    return N{1}\n"
+    assert library.add(replace(draft("f", "1"), code=count.format("f", ""))).ok
+    done = library.add(replace(draft("g", "1"), code=count.format("g", " + f()")))
+    assert "'N', which it defines, would hide" in done.attempts[0].verdict.feedback
 
 
 def test_a_command_runs_other_languages(library: SkillLibrary) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.memory.conftest import draft
 from trajstore import Label, Pool, Store, Trajectory
+from trajstore.errors import MemoryItemError
 from trajstore.memory import WITH_AND_WITHOUT, SkillLibrary, record_uses, search_skills
 
 
@@ -43,6 +44,13 @@ def test_an_item_given_twice_counts_once(store: Pool) -> None:
     assert record_uses(store, "r1", ["a"], "skill") == 1
     assert record_uses(store, "r2", ["a"], "reflection") == 1
     assert record_uses(store, "r3", [], "skill") == 0
+
+
+def test_a_kind_that_is_none_is_refused_with_the_kinds_there_are(store: Pool) -> None:
+    kinds = "trajectory, step, skill, reflection, workflow, insight"
+    with pytest.raises(MemoryItemError, match=f"no kind 'banana' of items. Kinds: {kinds}"):
+        record_uses(store, "r1", ["a"], "banana")  # type: ignore[arg-type]
+    assert store.memory("uses").num_rows == 0
 
 
 def test_successes_are_counted_from_outcomes_and_not_kept(library: SkillLibrary) -> None:

@@ -35,7 +35,6 @@ from trajstore.memory.insights_row import (
     voted,
 )
 from trajstore.memory.reflections import only_one
-from trajstore.memory.workflows import not_made_from
 from trajstore.retrieval import Hits, search
 from trajstore.schema import INSIGHT_KINDS, INSIGHT_LEVELS, Insight, insights_to_arrow
 from trajstore.schema import insight_id as id_of
@@ -203,21 +202,21 @@ class Insights:
             k: at most so many.
             kind: only of this one.
             level: only of this one.
-            task_id: the task that asks: whatever was drawn from a run at it is left out.
+            task_id: the task that asks: whatever was drawn from a run at it, or at a task that is
+                nearly the same, is left out.
             environment: only of this one.
             token_budget: tokens of all texts at most.
         """
-        parts = ["state IS NULL", not_made_from(self.store, task_id)]
+        parts = ["state IS NULL"]
         parts += [f"kind = {_quoted(kind)}"] if kind is not None else []
         parts += [f"level = {_quoted(level)}"] if level is not None else []
-        if task_id is not None:
-            parts.append(f"task_id IS DISTINCT FROM {_quoted(task_id)}")
         return search(
             self.store,
             text,
             k=k,
             level="insight",
             where=" AND ".join(parts),
+            task_id=task_id,
             environment=environment,
             token_budget=token_budget,
         )

@@ -219,7 +219,8 @@ class Reflections:
         Args:
             text: the goal, or what went wrong.
             k: at most so many.
-            task_id: the task that asks: its own reflections are left out.
+            task_id: the task that asks: its own reflections, and those on tasks that are nearly
+                the same, are left out.
             environment: only of this one.
             token_budget: tokens of all texts at most.
         """

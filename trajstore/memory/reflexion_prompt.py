@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trajstore.retrieval.quoting import Fence, plain
 from trajstore.schema import Step, Trajectory
 
 RUN_CHARACTERS = 16_000
 """A run is cut in its middle to so many characters (ours): about 4,000 tokens."""
 
+_NOTES = "the notes on what was learnt then"
 _PART = 2_000
 _CUT = "\n[... {:,} characters left out ...]\n"
 
@@ -37,16 +39,22 @@ def reflect_messages(run: Trajectory, earlier: Sequence[str]) -> list[dict[str, 
     ]
     return [
         {"role": "system", "content": REFLECT},
-        {"role": "user", "content": "\n\n".join(parts)},
+        {"role": "user", "content": plain("\n\n".join(parts))},
     ]
 
 
 def remembered(texts: Sequence[str]) -> str:
-    """Reflections as a new attempt is shown them; nothing where there are none."""
+    """Reflections as a new attempt is shown them; nothing where there are none.
+
+    They are quoted as data, as demonstrations are: a note may come from a run that read a hostile
+    page, or from another store.
+    """
     if not texts:
         return ""
-    listed = "\n".join(f"- {text.strip()}" for text in texts)
-    return f"You tried this or a similar task before and failed. What you learnt then:\n{listed}"
+    notes = [plain(text.strip()) for text in texts]
+    fence = Fence.around(notes)
+    quoted = "\n".join(fence.quote(number, text) for number, text in enumerate(notes, start=1))
+    return f"You tried this or a similar task before and failed. {fence.rule(_NOTES)}\n{quoted}"
 
 
 def run_text(run: Trajectory, *, most: int = RUN_CHARACTERS) -> str:

@@ -99,9 +99,12 @@ def called_skills(name: str, code: str, language: str, known: Collection[str]) -
 
 
 def top_names(code: str, language: str) -> set[str]:
-    """Names that the code defines for whatever is loaded beside it."""
+    """Names that the code defines for whatever is loaded beside it.
+
+    Of other languages than Python these are the definitions outside all braces.
+    """
     if language != PYTHON:
-        return _defined(code)
+        return _defined(_outside(code))
     names: set[str] = set()
     for node in ast.parse(code).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -113,6 +116,17 @@ def top_names(code: str, language: str) -> set[str]:
 
 def _defined(code: str) -> set[str]:
     return {a or b for a, b in _DEFINED.findall(_NO_CODE.sub(" ", code))}
+
+
+def _outside(code: str) -> str:
+    """The code without what stands between braces."""
+    depth, kept = 0, []
+    for part in re.split(r"([{}])", _NO_CODE.sub(" ", code)):
+        if part in {"{", "}"}:
+            depth = max(0, depth + (1 if part == "{" else -1))
+        elif not depth:
+            kept.append(part)
+    return " ".join(kept)
 
 
 def _function(name: str, code: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import overload
 
+from trajstore.errors import SkillError
+from trajstore.memory.skill_program import parts_of, program_of
 from trajstore.memory.skill_row import StoredSkill
-from trajstore.memory.skill_shelf import SkillShelf, program_of, whole_closure
+from trajstore.memory.skill_shelf import SkillShelf, whole_closure
 from trajstore.store import Store
 
 Finder = Callable[[str, Sequence[StoredSkill]], Sequence[tuple[str, float]]]
@@ -52,7 +54,8 @@ class SkillHits(Sequence[SkillHit]):
     n_tokens: int
     """Tokens of :attr:`code`, counted as the search was told to."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Id -> why it is not among the hits: not served, or too long for the budget."""
+    """Id -> why it is not among the hits: not served, too long for the budget, or its code cannot
+    stand in one program with that of better hits."""
 
     @property
     def code(self) -> str:
@@ -112,14 +115,7 @@ def search_skills(
         SkillError: skills call each other in a circle.
     """
     versions = shelf.versions()
-    current = {s.skill_id: s for s in shelf.skills()}
-    served = {s.skill_id for s in shelf.served()}
-    may = {i: s for i, s in current.items() if i in served or (unverified and _unverified(s))}
-    left_out = {
-        i: shelf.why_not_served(s) or "it calls a skill that is not served"
-        for i, s in current.items()
-        if i not in may
-    }
+    may, left_out = _served(shelf, unverified=unverified)
     hits: list[SkillHit] = []
     program: dict[str, StoredSkill] = {}
     used = 0
@@ -128,17 +124,57 @@ def search_skills(
             break
         if skill_id not in may:
             continue
-        new = [s for s in whole_closure([may[skill_id]], versions) if s.skill_id not in program]
-        cost = sum(tokens(s.code) for s in new)
-        if token_budget is not None and used + cost > token_budget:
+        below = whole_closure([may[skill_id]], versions)
+        room = None if token_budget is None else token_budget - used
+        try:
+            cost = _cost(program, below, room, tokens)
+        except SkillError as error:
+            left_out[skill_id] = str(error)
+            continue
+        if room is not None and cost > room:
             left_out[skill_id] = f"{cost:,} tokens more do not fit into {token_budget:,}"
             continue
         used += cost
-        program |= {s.skill_id: s for s in new}
+        program |= {s.skill_id: s for s in below}
         hits.append(SkillHit(skill=may[skill_id], score=score, rank=len(hits) + 1))
     return SkillHits(
         hits=tuple(hits), program=tuple(program.values()), n_tokens=used, left_out=left_out
     )
+
+
+def _served(
+    shelf: SkillShelf, *, unverified: bool
+) -> tuple[dict[str, StoredSkill], dict[str, str]]:
+    """Skills that may be shown, and why the others are not."""
+    current = {s.skill_id: s for s in shelf.skills()}
+    served = {s.skill_id for s in shelf.served()}
+    may = {i: s for i, s in current.items() if i in served or (unverified and _unverified(s))}
+    left_out = {
+        i: shelf.why_not_served(s) or "it calls a skill that is not served"
+        for i, s in current.items()
+        if i not in may
+    }
+    return may, left_out
+
+
+def _cost(
+    program: Mapping[str, StoredSkill],
+    below: Sequence[StoredSkill],
+    room: int | None,
+    tokens: Callable[[str], int],
+) -> int:
+    """Tokens that a skill with what it calls adds to a program.
+
+    Where they are more than there is room for, what keeps names apart is not counted.
+
+    Raises:
+        SkillError: they cannot stand in one program.
+    """
+    cost = sum(tokens(s.code) for s in below if s.skill_id not in program)
+    if room is None or cost <= room:
+        before, after = parts_of(program.values()), {**program, **{s.skill_id: s for s in below}}
+        cost = sum(map(tokens, parts_of(after.values()))) - sum(map(tokens, before))
+    return cost
 
 
 def _unverified(skill: StoredSkill) -> bool:
@@ -167,7 +203,7 @@ def by_index(store: Store, *, embedder: str | None = None) -> Finder:
 
         wanted = {s.skill_id for s in skills}
         every = max(store.memory("skills").num_rows, 1)
-        hits = search(store, text, k=every, level="skill", embedder=embedder)
+        hits = search(store, text, k=every, level="skill", unverified=True, embedder=embedder)
         return [(hit.item_id, hit.score) for hit in hits if hit.item_id in wanted]
 
     return find

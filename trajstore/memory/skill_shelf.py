@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from trajstore.errors import SkillError
 from trajstore.memory.skill_graph import closure, dependents
+from trajstore.memory.skill_program import program_of
 from trajstore.memory.skill_row import StoredSkill, name_of, newest_by_name, skills_of
 from trajstore.store import Store
 
@@ -103,7 +104,11 @@ class SkillShelf:
         return {r["skill_id"]: (r["uses"], r["successes"], r["last_success_at"]) for r in rows}
 
     def program(self, references: Iterable[str]) -> str:
-        """The code of skills behind the code of all that they call: what is verified and run."""
+        """The code of skills behind the code of all that they call, as one text.
+
+        Raises:
+            SkillError: see :meth:`closure`; or they cannot stand in one program.
+        """
         return program_of(self.closure(references))
 
 
@@ -148,8 +153,3 @@ def whole_closure(
             )
             raise SkillError(message)
     return found
-
-
-def program_of(skills: Iterable[StoredSkill]) -> str:
-    """The code of skills, one after another."""
-    return "\n\n".join(s.code for s in skills)

@@ -22,9 +22,9 @@ from trajstore.memory.skill_code import (
     docstring_of,
     problem_of,
     signature_of,
-    top_names,
 )
 from trajstore.memory.skill_graph import closure, dependents
+from trajstore.memory.skill_program import program_of
 from trajstore.memory.skill_row import (
     SkillDraft,
     StoredSkill,
@@ -34,8 +34,15 @@ from trajstore.memory.skill_row import (
     rows_of,
     skills_of,
 )
-from trajstore.memory.skill_shelf import SkillShelf, needs_of, program_of, whole_closure
-from trajstore.memory.verifying import ATTEMPTS, Attempt, Repair, Verdict, verify_program
+from trajstore.memory.skill_shelf import SkillShelf, needs_of, whole_closure
+from trajstore.memory.verifying import (
+    ATTEMPTS,
+    Attempt,
+    Repair,
+    Verdict,
+    run_with,
+    verify_skills,
+)
 from trajstore.rollouts import Sandbox, SandboxResult
 from trajstore.store import Store
 
@@ -104,7 +111,10 @@ class SkillLibrary(SkillShelf):
         return self._sandbox
 
     def run(self, references: Iterable[str], code: str) -> SandboxResult:
-        """Run Python code in the sandbox with skills at hand.
+        """Run Python code in the sandbox with skills, and all that they call, at hand.
+
+        Each skill is in a module of its own, with what it calls bound there, as when it was
+        verified: a helper of one never stands in for that of another.
 
         Raises:
             SkillError: a skill is not there or not in Python.
@@ -113,7 +123,7 @@ class SkillLibrary(SkillShelf):
         other = [s.skill_id for s in skills if s.language != PYTHON]
         if other:
             raise SkillError(f"Only skills in Python run beside Python code, not {other[0]}.")
-        return self.sandbox.run_python(f"{program_of(skills)}\n\n{code}\n")
+        return run_with(self.sandbox, skills, code)
 
     def add(
         self, draft: SkillDraft, *, repair: Repair | None = None, attempts: int = ATTEMPTS
@@ -194,30 +204,24 @@ class SkillLibrary(SkillShelf):
             below = whole_closure(calls, versions)
         except SkillError as error:
             return Verdict(ok=False, feedback=str(error)), ()
-        refused = self._refused(draft, below)
+        refused = self._refused(below)
         if refused is not None:
             return Verdict(ok=False, feedback=refused), ()
-        program = "\n\n".join([*(s.code for s in below), draft.code])
-        return self._verify(program, draft.check, draft.language, draft.command), calls
+        skills = [*below, self._stored(draft, calls, ())]
+        try:
+            program_of(skills)
+        except SkillError as error:
+            return Verdict(ok=False, feedback=str(error)), ()
+        command = self._commands.get(draft.language) or draft.command
+        return verify_skills(self.sandbox, skills, draft.check, command=command), calls
 
-    def _refused(self, draft: SkillDraft, below: Sequence[StoredSkill]) -> str | None:
-        """Why code cannot stand beside what it calls."""
-        own = top_names(draft.code, draft.language)
+    def _refused(self, below: Sequence[StoredSkill]) -> str | None:
+        """Why what code calls cannot be called."""
         for skill in below:
             why = self.why_not_served(skill)
             if why is not None:
                 return f"The code calls {skill.name}, which is not served ({why})."
-            both = sorted(own & top_names(skill.code, skill.language))
-            if both:
-                return (
-                    f"The code and {skill.skill_id}, which it calls, both define {both[0]!r} at "
-                    "the top level; one would hide the other. Rename it, or put it inside."
-                )
         return None
-
-    def _verify(self, program: str, check: str, language: str, command: Sequence[str]) -> Verdict:
-        chosen = self._commands.get(language) or command
-        return verify_program(self.sandbox, program, check, language=language, command=chosen)
 
     def _keep(
         self, draft: SkillDraft, calls: tuple[StoredSkill, ...], tried: tuple[Attempt, ...]

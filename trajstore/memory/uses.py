@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
+from trajstore.errors import MemoryItemError
 from trajstore.schema import Use
 from trajstore.store import Store
 
@@ -47,7 +48,13 @@ def record_uses(
 
     Returns:
         How many are new: an item that the run was given before counts once.
+
+    Raises:
+        MemoryItemError: there is no such kind.
     """
+    if kind not in get_args(UseKind):
+        kinds = ", ".join(get_args(UseKind))
+        raise MemoryItemError(f"There is no kind {kind!r} of items. Kinds: {kinds}")
     uses = [
         Use(
             trajectory_id=trajectory_id,

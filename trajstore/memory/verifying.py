@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 
 from trajstore.errors import SkillError
 from trajstore.memory.skill_code import PYTHON
-from trajstore.memory.skill_row import SkillDraft
+from trajstore.memory.skill_program import program_of
+from trajstore.memory.skill_row import SkillDraft, StoredSkill, name_of
 from trajstore.rollouts import Sandbox, SandboxResult
 
 Chat = Callable[[Sequence[Mapping[str, str]]], str]
@@ -24,17 +28,6 @@ ATTEMPTS = 5
 _FEEDBACK = 4000
 _FENCE = re.compile(r"```[\w+-]*\n(.*?)```", re.DOTALL)
 _SUFFIXES = {"javascript": "js", "typescript": "ts", "ruby": "rb", "bash": "sh", "shell": "sh"}
-
-_DRIVER = """\
-import sys
-token = sys.stdin.readline()
-here = {"__name__": "skills", "__file__": None}
-for path in sys.argv[1:]:
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    exec(compile(text, path, "exec", dont_inherit=True), here)
-sys.stdout.write("\\n" + token)
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,26 +52,38 @@ class Attempt:
     """What became of it."""
 
 
-def verify_program(
-    sandbox: Sandbox, program: str, check: str, *, language: str, command: Sequence[str] = ()
+def verify_skills(
+    sandbox: Sandbox,
+    skills: Sequence[StoredSkill],
+    check: str,
+    *,
+    command: Sequence[str] = (),
 ) -> Verdict:
-    """Run a program and then its check.
+    """Run the check of the last of some skills behind all of them.
 
     Python must reach the end of the check: a program that exits early, also with code 0, has not
     passed. Of other languages the check is put behind the program and the exit code decides.
 
+    A check guards against code that is wrong. It shares an interpreter with the code, so it is no
+    wall against code that was written to cheat: what a skill can reach by a name or an import
+    (builtins, ``__main__``, the streams, a fork) does not make a failing check pass, but code that
+    reads the interpreter's frames or memory, that patches a module which the check imports, or
+    that hides a value which equals everything inside another one, can.
+
     Args:
         sandbox: where to run.
-        program: the skill's code behind the code of everything it calls.
-        check: code that fails if the skill does not work.
-        language: ``python``, or any other with a command.
-        command: what runs a program of that language; ``{program}`` stands for its file.
+        skills: a skill behind everything that it calls, all in one language.
+        check: code that fails if the last one does not work. It sees the names of that skill's
+            code and all the skills.
+        command: what runs a program in a language other than Python; ``{program}`` stands for its
+            file.
 
     Raises:
-        SkillError: the language needs a command.
+        SkillError: the language needs a command, or the skills cannot stand in one program.
     """
+    language = skills[-1].language
     if language == PYTHON:
-        return _verify_python(sandbox, program, check)
+        return _verify_python(sandbox, skills, check)
     if not command:
         message = (
             f"Code in {language} needs a command that runs it, such as 'node {{program}}' "
@@ -87,24 +92,48 @@ def verify_program(
         raise SkillError(message)
     file = f"program.{_SUFFIXES.get(language, language)}"
     words = [w.replace("{program}", f"{{given}}/{file}") for w in command]
-    ran = sandbox.run(words, files={file: f"{program}\n\n{check}\n"})
+    ran = sandbox.run(words, files={file: f"{program_of(skills)}\n\n{check}\n"})
     return Verdict(ok=ran.ok, feedback="" if ran.ok else _told(ran), seconds=ran.wall_s)
 
 
-def _verify_python(sandbox: Sandbox, program: str, check: str) -> Verdict:
+def run_with(sandbox: Sandbox, skills: Sequence[StoredSkill], code: str) -> SandboxResult:
+    """Run Python code as a program that has some skills by name.
+
+    Args:
+        sandbox: where to run.
+        skills: skills in Python, each behind everything that it calls.
+        code: the program.
+    """
+    return _run(sandbox, skills, {"code.py": code}, "")
+
+
+def _verify_python(sandbox: Sandbox, skills: Sequence[StoredSkill], check: str) -> Verdict:
     token = secrets.token_hex(16)
-    ran = sandbox.run_python(
-        _DRIVER,
-        arguments=("{given}/skill.py", "{given}/check.py"),
-        files={"skill.py": program, "check.py": check},
-        stdin=f"{token}\n",
-    )
+    ran = _run(sandbox, skills, {"check.py": check}, f"{token}\n")
     if ran.ok and ran.stdout.endswith(f"\n{token}\n"):
         return Verdict(ok=True, feedback="", seconds=ran.wall_s)
     told = _told(ran)
     if ran.ok:
         told = f"The program ended before its check did. {told}"
     return Verdict(ok=False, feedback=told, seconds=ran.wall_s)
+
+
+def _run(
+    sandbox: Sandbox, skills: Sequence[StoredSkill], files: Mapping[str, str], stdin: str
+) -> SandboxResult:
+    task = [{"name": s.name, "calls": [name_of(d) for d in s.dependencies]} for s in skills]
+    own = {f"skills/{s.name}.py": s.code for s in skills}
+    return sandbox.run_python(
+        _guest(),
+        arguments=["{given}"],
+        files={**own, **files, "task.json": json.dumps(task)},
+        stdin=stdin,
+    )
+
+
+@cache
+def _guest() -> str:
+    return Path(__file__).with_name("skill_guest.py").read_text(encoding="utf-8")
 
 
 def _told(ran: SandboxResult) -> str:

@@ -205,11 +205,12 @@ class Workflows:
         Args:
             text: what is to be done.
             k: at most so many.
-            task_id: the task that asks: whatever was made from a run at it is left out.
+            task_id: the task that asks: whatever was made from a run at it, or at a task that is
+                nearly the same, is left out.
             environment: only of this one.
             token_budget: tokens of all texts at most.
         """
-        where = f"state IS NULL AND {not_made_from(self.store, task_id)}"
+        where = "state IS NULL"
         values = confidences(self.store, "workflow", self.learning)
         low = sorted(i for i, value in values.items() if value < self.learning.floor)
         if low:
@@ -220,6 +221,7 @@ class Workflows:
             k=k,
             level="workflow",
             where=where,
+            task_id=task_id,
             environment=environment,
             token_budget=token_budget,
         )
@@ -280,18 +282,6 @@ def keep_workflows(store: Store, workflows: Sequence[Workflow]) -> int:
     if pc.any(pc.fill_null(pc.equal(states, "stale"), False)).as_py():
         store.change_memory("workflows", decide)
     return added
-
-
-def not_made_from(store: Store, task_id: str | None) -> str:
-    """SQL: nothing of what an item was made from is a run at a task."""
-    if task_id is None:
-        return "true"
-    query = f"SELECT trajectory_id FROM trajectories WHERE task_id = {_quoted(task_id)}"
-    ids = store.query(query).read_all().column(0).to_pylist()
-    if not ids:
-        return "true"
-    listed = ", ".join(_quoted(i) for i in ids)
-    return f"NOT list_has_any(coalesce(trajectory_ids, []), [{listed}])"
 
 
 def _quoted(text: str) -> str:
