@@ -2,9 +2,14 @@
 
 One request is what an agent asks in the middle of a run: embed a text that was not seen before,
 find the five best successes of other tasks, read those runs, and write them into a prompt of 2,000
-tokens. Every side embeds with the same MiniLM on the same threads. trajstore does the whole request
-in one call. The peers find ids, and the same plain glue reads the runs from SQLite and writes the
-prompt; they leave out the task itself, not tasks that are nearly the same, and compress nothing.
+tokens. trajstore does the whole request in one call. The peers find ids, and the same plain glue
+reads the runs from SQLite and writes the prompt; they leave out the task itself, not tasks that are
+nearly the same, and compress nothing.
+
+Every side embeds with the weights of MiniLM on the same threads: trajstore with its own embedder
+(bfloat16 where the processor has it, weights laid out beforehand), the peers as their users do,
+with ``SentenceTransformer.encode`` as it comes. Two rows give that part alone, so that it can be
+taken off. Stored vectors are the same for all, made by trajstore's embedder.
 
 Requests go round: each is asked of every side before the next, in rotating order, so that a slow
 phase of the machine meets all. Recall@10 is by vectors alone, against exact cosine; a hit counts if
@@ -34,7 +39,16 @@ if __package__ in {None, ""}:  # run as a file: python benchmarks/retrieval_peer
 
 import trajstore
 from benchmarks.measure import environment
-from benchmarks.retrieval_sides import PEERS, Asked, Common, MissingError, Ours, Runs, SlowError
+from benchmarks.retrieval_sides import (
+    PEERS,
+    Asked,
+    Common,
+    MissingError,
+    OnlyEmbedding,
+    Ours,
+    Runs,
+    SlowError,
+)
 from trajstore import Observation, Step, ToolCall, Trajectory
 from trajstore.filters.shingles import arrays
 from trajstore.retrieval import Embedder, embedder
@@ -153,6 +167,7 @@ def measure(
     sides: list[Any] = [
         Ours(common, trajstore.open(folder / "pool"), mode) for mode in ("hybrid", "vector")
     ]
+    sides += [OnlyEmbedding(common, ours=ours) for ours in (True, False)]
     for kind in PEERS:
         side = kind(common)
         if leave_out and leave_out in side.name:
@@ -194,7 +209,7 @@ def _asked(
         vector = model.embed([one.text], kind="query")[0]
         exact = vectors @ vector
         least = np.sort(exact)[-RECALLED] - 1e-4
-        for side in (s for s in sides if s.name != HYBRID):
+        for side in (s for s in sides if s.name != HYBRID and hasattr(s, "nearest")):
             found = side.nearest(one, vector, RECALLED)
             right[side.name].append(sum(exact[place[i]] >= least for i in set(found)) / RECALLED)
     return [

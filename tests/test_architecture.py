@@ -39,6 +39,7 @@ PER_ROW = {
     "retrieval/index.py": "texts of one commit, for the embedder",
     "retrieval/rows.py": "row numbers of hits and of a block of vectors",
     "retrieval/search.py": "the hits",
+    "retrieval/served_skills.py": "what the skills that a prompt shows call",
     "retrieval/tasks.py": "a few hundred goals that may be nearly the same",
     "rollouts/recording.py": "ids of rollouts that need not be repeated",
     "pipeline/rewarding.py": "names of tasks",

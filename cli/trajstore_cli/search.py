@@ -64,8 +64,24 @@ TaskOption = Annotated[
     typer.Option(
         "--task",
         metavar="TASK_ID",
-        help="The task that asks: its runs and those of nearly the same tasks are left out.",
+        help="The task that asks: its runs, those of nearly the same tasks, and memory drawn from "
+        "either are left out.",
     ),
+]
+GoalOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="GOAL",
+        help="With --task: its goal, where TEXT is more than that and the task not in the store.",
+    ),
+]
+SuccessOption = Annotated[
+    bool,
+    typer.Option("--success-only", help="Only runs and steps of runs that succeeded, as of now."),
+]
+SimilarityOption = Annotated[
+    float | None,
+    typer.Option(metavar="COSINE", min=-1, max=1, help="Least cosine with TEXT, itself included."),
 ]
 EvaluateOption = Annotated[
     bool,
@@ -96,11 +112,11 @@ def search(
     mode: ModeOption = None,
     where: WhereOption = None,
     task: TaskOption = None,
-    success_only: Annotated[
-        bool, typer.Option("--success-only", help="Only successes, as labels say now.")
-    ] = False,
+    goal: GoalOption = None,
+    success_only: SuccessOption = False,
     environment: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only of this environment.")
+        str | None,
+        typer.Option(metavar="NAME", help="Only of this environment, or memory that names none."),
     ] = None,
     environment_version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Only of this version of it.")
@@ -119,6 +135,7 @@ def search(
         float | None,
         typer.Option(min=0, max=1, help="Prefer hits that differ: 1 not at all, 0.7 usual."),
     ] = None,
+    min_similarity: SimilarityOption = None,
     min_score: Annotated[
         float | None, typer.Option(metavar="SCORE", help="Least score, itself included.")
     ] = None,
@@ -153,10 +170,12 @@ def search(
         "mode": None if mode is None else mode.value,
         "where": where,
         "task_id": task,
+        "goal": goal,
         "success_only": success_only,
         "environment": environment,
         "environment_version": environment_version,
         "mmr": mmr,
+        "min_similarity": min_similarity,
         "min_score": min_score,
         "at": at,
     }

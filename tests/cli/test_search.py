@@ -56,6 +56,26 @@ def test_bounds_reach_the_search(cli: Cli, goals: Path) -> None:
     assert "5 did not fit into the token budget" in ran.err
 
 
+def test_a_cosine_below_the_bound_is_cut_and_said(cli: Cli, goals: Path) -> None:
+    ran = cli("search", goals, "photosynthesis of algae", "--min-similarity", 0.3)
+    assert (ran.code, ran.out) == (0, "")
+    assert "5 are less like the query than min_similarity" in ran.err
+
+
+def test_the_goal_of_a_new_task_keeps_its_near_duplicates_out(cli: Cli, goals: Path) -> None:
+    asked = ("search", goals, "result for wood", "--level", "step", "--task", "new", "--json")
+    near = "are attempts at a task that is nearly the same"
+    assert near not in cli(*asked).err
+    assert f"2 {near}" in cli(*asked, "--goal", GOALS["wood"]).err
+
+
+def test_what_is_no_text_is_said_plainly(cli: Cli, goals: Path) -> None:
+    ran = cli("search", goals, "caf\udcff")
+    assert ran.code == 1
+    assert "text is not valid text: what is at place 3" in ran.err
+    assert "unexpected" not in ran.err
+
+
 def test_nothing_found_can_be_an_error(cli: Cli, goals: Path) -> None:
     asked = ("search", goals, "zzz", "--mode", "text")
     assert cli(*asked).code == 0

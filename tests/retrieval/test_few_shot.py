@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -178,9 +179,8 @@ def test_a_step_is_shown_with_what_was_done_next(small: Pool) -> None:
 def memories(fill: Fill) -> Pool:
     store = fill(*(run(name, goal) for name, goal in GOALS.items()), embedder=None)
     code = "def cancel(flight):\n    return refund(flight)\n"
-    store.add_skills(
-        [Skill(name="cancel", code=code, language="python", source="t", description=TASK)]
-    )
+    skill = Skill(name="cancel", code=code, language="python", source="t", description=TASK)
+    store.add_skills([replace(skill, verified_at=NOW)])
     store.add_reflections([Reflection(task_id="x", text=f"{TASK}: ask for the id", source="t")])
     store.add_insights([Insight(text=f"{TASK} within a day", kind="strategy", source="t")])
     store.index(embedder="hashing", levels=["trajectory", "skill", "reflection", "insight"])

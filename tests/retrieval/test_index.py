@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,11 @@ def test_another_embedder_is_an_error_that_names_the_command(small: Pool) -> Non
     )
     with pytest.raises(RetrievalError, match="--rebuild"):
         small.index(embedder=other)
+
+
+def test_an_embedder_without_a_name_is_refused(fill: Fill) -> None:
+    with pytest.raises(RetrievalError, match="An embedder needs a name: minilm"):
+        fill(run("a", "fix"), embedder="")
 
 
 def test_an_index_of_an_embedder_that_no_name_makes_says_to_give_it(fill: Fill) -> None:
@@ -281,16 +287,10 @@ def test_an_open_store_sees_what_another_handle_indexed(small: Pool) -> None:
 def test_skills_are_searched_without_an_index_and_with_one(fill: Fill) -> None:
     store = fill(run("a", "x"))
     code = "def f(): pass"
-    store.add_skills(
-        [
-            Skill(
-                name="mineWood", code=code, language="python", source="t", description="mine wood"
-            ),
-            Skill(
-                name="cook", code=code + " ", language="python", source="t", description="cook meat"
-            ),
-        ]
-    )
+    made = Skill(name="mineWood", code=code, language="python", source="t", description="mine wood")
+    cook = replace(made, name="cook", code=code + " ", description="cook meat")
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    store.add_skills([replace(s, verified_at=at) for s in (made, cook)])
     hits = store.search("mine some wood", level="skill")
     assert (hits.mode, hits[0].text.splitlines()[0]) == ("text", "mineWood")
     store.index(levels=["skill"], embedder="hashing")

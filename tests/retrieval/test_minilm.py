@@ -14,6 +14,7 @@ from trajstore import open as open_store
 from trajstore.errors import RetrievalError
 from trajstore.retrieval import embedder
 from trajstore.retrieval.embedder_model import ModelEmbedder, batches_by_length
+from trajstore.retrieval.packed_linear import pack_linear
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,6 +42,33 @@ def test_it_gives_the_vectors_of_sentence_transformers() -> None:
     found = model.embed(TEXTS)
     assert float((expected * found).sum(axis=1).min()) > 0.999
     assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+
+
+def test_one_text_alone_gets_the_very_vector_of_encode() -> None:
+    """Searches go past ``encode``; not a bit may differ from what the index was made with."""
+    torch = pytest.importorskip("torch")
+    model: Any = ModelEmbedder("minilm", device="cpu")
+    assert model.fingerprint.dimension == 384
+    assert model._is_plain
+    with torch.inference_mode():
+        for text in (*TEXTS[:8], "", "天気 🚀", "long " * 400):
+            assert torch.equal(model._passed([text]), model._through_encode([text])), text
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_packed_weights_give_the_vectors_of_plain_ones(kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    from sentence_transformers import SentenceTransformer
+
+    source = ModelEmbedder("minilm")._source
+    plain, packed = (
+        SentenceTransformer(source, device="cpu").to(getattr(torch, kind)) for _ in range(2)
+    )
+    if not pack_linear(packed):
+        pytest.skip("this build of PyTorch packs no weights")
+    for texts in (TEXTS[:1], TEXTS):
+        expected, found = (m.encode(texts, convert_to_tensor=True).float() for m in (plain, packed))
+        assert torch.allclose(found, expected, rtol=0, atol=1e-6)
 
 
 def test_meaning_is_found_without_a_shared_word(fill: Fill) -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.retrieval.conftest import run
 from trajstore import Pool
 from trajstore import open as open_store
-from trajstore.retrieval import Weights, embedder
+from trajstore.retrieval import LEVELS, Hit, Level, Weights, embedder
+from trajstore.schema import Insight, Reflection, Skill, Workflow
 
 WORDS = ["fix", "cancel", "craft", "book", "date", "flight", "table", "room", "test", "plan"]
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
@@ -47,8 +48,33 @@ def pool() -> Iterator[Pool]:
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(Path(folder) / "pool", durable=False)
         store.append(RUNS)
-        store.index(embedder="hashing")
+        learn(store)
+        store.index(embedder="hashing", levels=LEVELS)
         yield store
+
+
+def learn(store: Pool) -> None:
+    """Memory drawn from one to three runs each, which are named in its text."""
+    for n in range(0, SIZE, 3):
+        names = tuple(f"r{m % SIZE:03}" for m in range(n, n + 1 + n % 3 * 7, 7))
+        text = f"{goal(n)} from {' '.join(names)}"
+        about = {"source": "test", "trajectory_ids": names}
+        skill = {"language": "python", "description": text, "verified_at": NOW}
+        store.add_skills([Skill(name=f"s{n}", code=f"{n}", **skill, **about)])
+        store.add_workflows([Workflow(name=text, steps="[]", **about)])
+        store.add_insights([Insight(text=text, kind="rule", **about)])
+        store.add_reflections(
+            [Reflection(task_id="x", text=text, source="test", trajectory_id=n) for n in names]
+        )
+
+
+def tasks_of(hit: Hit) -> set[str | None]:
+    """The tasks of the runs that a hit is, or is drawn from."""
+    if hit.level in {"trajectory", "step"}:
+        return {hit.task_id}
+    names = hit.text.partition(" from ")[2].split()
+    own = [str(hit.trajectory_id)] if hit.level == "reflection" else names
+    return {f"t{int(name[1:]) % 30}" for name in own}
 
 
 queries = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
@@ -58,16 +84,29 @@ ids = st.integers(0, SIZE - 1).map(lambda n: f"t{n % 30}")
 
 
 @FAST
-@given(queries, modes, ids, st.integers(1, 200))
+@given(queries, modes, ids, st.integers(1, 200), st.sampled_from(LEVELS))
 def test_the_asking_task_is_never_found_unless_allowed(
-    pool: Pool, text: str, mode: str, task: str, k: int
+    pool: Pool, text: str, mode: str, task: str, k: int, level: Level
 ) -> None:
-    hits = pool.search(text, mode=mode, task_id=task, k=k)
-    assert task not in {h.task_id for h in hits}
-    for level_hit in pool.search(text, mode=mode, task_id=task, k=k, level="step"):
-        assert level_hit.task_id != task
-    allowed = pool.search(text, mode="vector", task_id=task, k=SIZE, allow_same_task=True)
-    assert task in {h.task_id for h in allowed}
+    hits = pool.search(text, mode=mode, task_id=task, k=k, level=level)
+    assert task not in set().union(*(tasks_of(h) for h in hits))
+    asked = {"mode": "vector", "k": 3 * SIZE, "level": level, "now": NOW}
+    allowed = pool.search(text, task_id=task, allow_same_task=True, **asked)
+    everything = pool.search(text, **asked)
+    assert allowed.hits == everything.hits
+
+
+@FAST
+@given(ids, st.integers(0, SIZE - 1), st.sampled_from(LEVELS), modes)
+def test_nothing_of_a_near_duplicate_is_found_though_the_task_is_not_in_the_store(
+    pool: Pool, unknown: str, n: int, level: Level, mode: str
+) -> None:
+    """By its goal alone, a new task is kept from all tasks that have a run with that goal."""
+    twins = {r.task_id for r in RUNS if r.goal == goal(n)}
+    hits = pool.search(
+        "plan", mode=mode, k=SIZE, level=level, task_id=f"new/{unknown}", goal=goal(n)
+    )
+    assert not twins & set().union(*(tasks_of(h) for h in hits))
 
 
 @FAST

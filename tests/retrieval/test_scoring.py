@@ -31,6 +31,13 @@ def test_utility_counts_with_its_weight() -> None:
     assert found.tolist() == [0.2]
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1])
+@pytest.mark.parametrize("name", ["similarity", "success", "utility", "half_life_days"])
+def test_a_weight_that_cannot_be_counted_with_is_refused_by_name(name: str, value: float) -> None:
+    with pytest.raises(RetrievalError, match=f"{name} is a number from 0 on, not {value}"):
+        Weights(**{name: value})
+
+
 def test_recency_halves_with_the_half_life() -> None:
     """3.5 days at a half-life of 7: 0.5 ** 0.5 = .707107."""
     assert recency(ago(days=7), NOW, 7).tolist() == [0.5]
@@ -52,3 +59,5 @@ def test_an_unknown_time_is_not_recent_and_the_future_is_now() -> None:
 def test_a_half_life_of_nothing_is_refused() -> None:
     with pytest.raises(RetrievalError, match="half_life_days is above 0, not 0"):
         recency(ago(days=1), NOW, 0)
+    with pytest.raises(RetrievalError, match="half_life_days is above 0, not 0"):
+        Weights(half_life_days=0)

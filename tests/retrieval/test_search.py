@@ -182,6 +182,32 @@ def test_min_score_is_inclusive_on_the_scale_that_is_returned(small: Pool) -> No
             assert ids(kept) == [h.item_id for h in hits if h.score >= hit.score]
 
 
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
+def test_what_does_not_answer_the_query_is_cut_by_its_cosine(small: Pool, mode: Mode) -> None:
+    """Unrelated words: the best places in both lists, and still nothing that answers."""
+    unrelated = "photosynthesis of algae"
+    assert small.search(unrelated, mode=mode)[0].parts["cosine"] < 0.2
+    none = small.search(unrelated, mode=mode, min_similarity=0.3)
+    assert (len(none), none.cuts) == (0, {"min_similarity": 5})
+    assert "5 are less like the query than min_similarity" in none.explain()
+    assert ids(small.search(GOALS["wood"], mode=mode, min_similarity=0.9)) == ["wood"]
+
+
+def test_min_similarity_is_inclusive_and_also_of_what_only_words_found(fill: Fill) -> None:
+    """The list of vectors ends before the run that words find; its cosine counts all the same."""
+    long = "zebra " + " ".join(f"word{n}" for n in range(30))
+    store = fill(*(run(f"r{n:04}", "alpha beta") for n in range(1100)), run("zebra", long))
+    last = store.search("alpha beta zebra", mode="vector", k=1101)[-1]
+    assert last.item_id == "zebra"
+    cosine = last.parts["cosine"]
+    kept = store.search("alpha beta zebra", k=2, min_similarity=cosine)
+    assert kept.cuts == {"k": 1099}
+    cut = store.search("alpha beta zebra", k=2, min_similarity=cosine + 1e-4)
+    assert cut.cuts == {"min_similarity": 1, "k": 1098}
+    none = store.search("alpha beta zebra", k=2, min_similarity=1.0)
+    assert (len(none), none.cuts) == (0, {"min_similarity": 1101})
+
+
 def test_each_bound_says_what_it_cut(small: Pool) -> None:
     assert small.search("flight", k=2).cuts == {"k": 3}
     assert small.search("flight", min_score=99).cuts == {"min_score": 5}
@@ -233,6 +259,11 @@ WRONG = {
     "mmr": ({"mmr": 2.0}, "mmr is from 0 to 1"),
     "min_score": ({"min_score": float("nan")}, "min_score is a number"),
     "budget": ({"token_budget": -1}, "token_budget is 0 or more"),
+    "min_similarity": ({"min_similarity": 1.5}, "min_similarity is from -1 to 1, not 1.5"),
+    "min_similarity nan": ({"min_similarity": float("nan")}, "min_similarity is from -1 to 1"),
+    "no vectors": ({"min_similarity": 0.5, "mode": "text"}, "min_similarity compares vectors"),
+    "bytes": ({"environment": b"a"}, "environment is a text, not bytes: b'a'"),
+    "half a character": ({"task_id": "caf\udcff"}, "task_id is not valid text: .* place 3"),
     "tools": ({"tools": ["a"]}, "tools and state are of steps"),
 }
 
@@ -242,6 +273,12 @@ def test_arguments_that_make_no_sense_are_refused(small: Pool, name: str) -> Non
     asked, message = WRONG[name]
     with pytest.raises(RetrievalError, match=message):
         small.search("x", **asked)
+
+
+@pytest.mark.parametrize("text", [7, None, b"flight", ["flight"], "caf\udcff"])
+def test_a_query_that_is_no_text_is_refused(small: Pool, text: str) -> None:
+    with pytest.raises(RetrievalError, match=r"^text is (a text, not|not valid text)"):
+        small.search(text)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])

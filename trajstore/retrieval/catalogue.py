@@ -14,7 +14,7 @@ from trajstore.filters.efficiency import PRICED_COLUMNS, ranked
 from trajstore.retrieval.arrays import numpy
 from trajstore.retrieval.hits import Level
 from trajstore.retrieval.items import memory_rows
-from trajstore.retrieval.levels import MEMORIES
+from trajstore.retrieval.levels import MEMORIES, drawn_sql
 from trajstore.store import Reader
 
 if TYPE_CHECKING:
@@ -41,11 +41,14 @@ class Catalogue:
     expires: Doubles
     """When it expires, in seconds since 1970; infinite where never."""
     success: Doubles
-    """1 for a success; for a skill the share of its uses that succeeded."""
+    """1 for a success; for an item of memory the share of its uses that succeeded."""
     efficiency: Doubles
     """0 to 1."""
     utility: Doubles
-    """Successes by uses, 0 where it was never used."""
+    """Successes by uses of an item of memory, 0 where it was never used; that of runs and steps is
+    in :meth:`trajstore.retrieval.view.View.utility`."""
+    drawn: str | None = None
+    """Query for the tasks whose runs each item is drawn from; None where the rows are runs."""
     masks: dict[object, Bools] = field(default_factory=dict)
     """Conditions that were asked before."""
 
@@ -79,13 +82,28 @@ class Catalogue:
         tasks = np.arange(len(self._tasks[0]) + 1)
         return order, np.searchsorted(self.task_codes[order], tasks)
 
+    @cached_property
+    def _drawn(self) -> tuple[Ints, pa.Array]:
+        """Rows of memory, and for each a task that it is drawn from; a row may come again."""
+        assert self.drawn is not None
+        found = self.reader.query(self.drawn).read_all()
+        ids = self.table.column("item_id").combine_chunks()
+        place = pc.index_in(found.column("item_id"), value_set=ids)
+        served = found.filter(pc.is_valid(place))
+        rows: Ints = place.drop_null().to_numpy()
+        return rows, served.column("task_id").combine_chunks()
+
     def of_tasks(self, tasks: Sequence[str]) -> Bools:
-        """Rows of some tasks."""
+        """Rows of some tasks, and of memory those that are drawn from a run at one of them."""
         order, starts = self._by_task
         found: Bools = numpy().zeros(len(order), bool)
-        codes = pc.index_in(pa.array(tasks, pa.string()), value_set=self._tasks[0]).drop_null()
-        for code in codes.to_numpy():
+        known = pc.is_in(self._tasks[0], value_set=pa.array(tasks, pa.string()))
+        for code in pc.indices_nonzero(known).to_numpy():
             found[order[starts[code] : starts[code + 1]]] = True
+        if self.drawn is not None:
+            rows, of = self._drawn
+            same = pc.is_in(of, value_set=pa.array(tasks, pa.string()))
+            found[rows[same.to_numpy(zero_copy_only=False)]] = True
         return found
 
     def fits(self, where: str) -> Bools:
@@ -98,10 +116,14 @@ class Catalogue:
         return self._kept(("where", where), lambda: self.reader.query(query).read_all().column(0))
 
     def equal(self, column: str, value: str) -> Bools:
-        """Rows whose column has a value; a null has none."""
+        """Rows whose column has a value; a null has none for a run, and any for an item of memory.
+
+        What was learnt without a word of where holds everywhere.
+        """
         key = (column, value)
         if key not in self.masks:
-            self._keep(key, pc.fill_null(pc.equal(self.table.column(column), value), False))
+            same = pc.equal(self.table.column(column), value)
+            self._keep(key, pc.fill_null(same, self.drawn is not None))
         return self.masks[key]
 
     def _kept(self, key: object, ids: object) -> Bools:
@@ -185,6 +207,7 @@ def _memories(reader: Reader, level: Level) -> Catalogue:
         success=share,
         efficiency=np.zeros(count),
         utility=share,
+        drawn=drawn_sql(level),
     )
 
 

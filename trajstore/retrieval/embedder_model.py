@@ -14,6 +14,7 @@ from trajstore._optional import require
 from trajstore.errors import RetrievalError
 from trajstore.retrieval.arrays import numpy
 from trajstore.retrieval.fingerprint import Fingerprint, hash_files, hash_text
+from trajstore.retrieval.packed_linear import pack_linear
 
 if TYPE_CHECKING:
     from trajstore.retrieval.arrays import Vectors
@@ -87,6 +88,7 @@ class ModelEmbedder:
             raise RetrievalError(message) from error
         if _computes_in_bfloat16(model.device):
             model.bfloat16()
+        pack_linear(model)
         return model.eval()
 
     def embed(
@@ -131,18 +133,41 @@ class ModelEmbedder:
     def _encoded(self, texts: list[str]) -> Vectors:
         torch = require("torch", extra="retrieval", purpose="A sentence-transformers model")
         with torch.inference_mode():
-            found = self._model.encode(
-                texts,
-                batch_size=len(texts),
-                prompt="",
-                convert_to_numpy=False,
-                convert_to_tensor=True,
-                normalize_embeddings=False,
-                show_progress_bar=False,
-            ).float()
-            unit = torch.nn.functional.normalize(found, dim=1)
+            through = self._passed if len(texts) == 1 and self._is_plain else self._through_encode
+            unit = torch.nn.functional.normalize(through(texts).float(), dim=1)
         vectors: Vectors = unit.cpu().numpy()
         return vectors
+
+    def _through_encode(self, texts: list[str]) -> Any:
+        return self._model.encode(
+            texts,
+            batch_size=len(texts),
+            prompt="",
+            convert_to_numpy=False,
+            convert_to_tensor=True,
+            normalize_embeddings=False,
+            show_progress_bar=False,
+        )
+
+    def _passed(self, texts: list[str]) -> Any:
+        """The same tensor by the model's modules alone.
+
+        For one short text ``encode`` spends a fifth of its time on walks through all modules, on
+        sorting and stacking.
+        """
+        given = self._model.preprocess(texts, prompt="")
+        return self._model(given)["sentence_embedding"]
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether ``encode`` does nothing beside what the modules do, on the processor."""
+        model = self._model
+        kinds = [type(module).__name__ for module in model]
+        simple = kinds[:2] == ["Transformer", "Pooling"] and kinds[2:] in [[], ["Normalize"]]
+        cut = getattr(model, "truncate_dim", None)
+        return (
+            simple and cut is None and model.device.type == "cpu" and hasattr(model, "preprocess")
+        )
 
 
 def batches_by_length(sizes: Sequence[int]) -> list[list[int]]:

@@ -182,7 +182,8 @@ def few_shot(
         tokenizer: what counts; see :func:`trajstore.retrieval.counter`.
         options: order, rule and sizes.
         search_options: for :func:`trajstore.retrieval.search`, at every level: ``k``, ``task_id``,
-            ``success_only``, ... ``where``, ``tools`` and ``state`` make sense for one level only.
+            ``success_only``, ... ``unverified`` shows skills that never were verified, too, and
+            says so of each. ``where``, ``tools`` and ``state`` make sense for one level only.
             ``distinct`` is 1 where not given, and ``per_task`` is 1 for trajectories: attempts at
             one task, and equal texts, show the same once more.
 
@@ -321,7 +322,14 @@ def _writing(
 
 
 def _kinds(sections: Sequence[Sequence[Record]]) -> str:
-    return "; ".join(_KINDS[records[0].hit.level] for records in sections if records)
+    return "; ".join(_kind(records) for records in sections if records)
+
+
+def _kind(records: Sequence[Record]) -> str:
+    if all(r.is_verified for r in records):
+        return _KINDS[records[0].hit.level]
+    some = "of which some " if any(r.is_verified for r in records) else "which "
+    return f"skills, {some}never were verified, as each of those says"
 
 
 def _text(

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from trajstore.retrieval.compress_text import LEAST, Rule, shorten
-from trajstore.retrieval.few_shot_memories import memory_fields
+from trajstore.retrieval.few_shot_memories import UNVERIFIED, memory_fields
 from trajstore.retrieval.hits import Hit
 from trajstore.retrieval.quoting import line, plain
-from trajstore.retrieval.turns import next_turns
-from trajstore.schema import Step, Trajectory, digest
-from trajstore.store import Reader, Store
+from trajstore.retrieval.turns import runs_of, turns_of
+from trajstore.schema import Step, digest
+from trajstore.store import Reader, Store, Transcript
 
 _OUTCOMES = {True: "success", False: "failure", None: "unknown"}
 
@@ -72,6 +72,11 @@ class Record:
     def key(self) -> str:
         """Equal for records that would show the same."""
         return digest("record", *(f"{x.label}\n{x.text}" for x in (*self.head, *self._all())))
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether it is no skill that never was verified."""
+        return Line(*UNVERIFIED) not in self.head
 
     def _all(self) -> Iterator[Line]:
         return (x for step in self.steps for x in step)
@@ -145,11 +150,13 @@ def records(source: Store | Reader, hits: Sequence[Hit], *, next_steps: int) -> 
     if not hits:
         return []
     level = hits[0].level
+    reader = source if isinstance(source, Reader) else source.reader()
     if level == "trajectory":
-        runs = {r.trajectory_id: r for r in source.get_many([h.item_id for h in hits])}
+        runs = reader.transcripts([h.item_id for h in hits])
         return [_of_run(h, runs.get(h.item_id)) for h in hits]
     if level == "step":
-        turns = next_turns(source, hits, count=next_steps)
+        steps = {key: run.steps for key, run in reader.transcripts(runs_of(hits)).items()}
+        turns = turns_of(steps, hits, next_steps)
         return [_of_turns(h, t) for h, t in zip(hits, turns, strict=True)]
     fields = memory_fields(source, level, [h.item_id for h in hits])
     return [
@@ -160,7 +167,7 @@ def records(source: Store | Reader, hits: Sequence[Hit], *, next_steps: int) -> 
     ]
 
 
-def _of_run(hit: Hit, run: Trajectory | None) -> Record | None:
+def _of_run(hit: Hit, run: Transcript | None) -> Record | None:
     if run is None:
         return None
     goal = run.goal or hit.text

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal, overload
+
+from trajstore.errors import RetrievalError
 
 Level = Literal["trajectory", "step", "skill", "reflection", "workflow", "insight"]
 """What is searched for."""
@@ -27,7 +30,8 @@ class Weights:
     similarity: float = 0.6
     """How well the item answers the query: cosine, or the place in the lists where fused."""
     success: float = 0.2
-    """1 for a success, 0 for a failure and for what is unknown."""
+    """1 for a success, 0 for a failure and for what is unknown; of memory the share of its uses
+    that succeeded."""
     recency: float = 0.1
     """0.5 to the power of age by half-life."""
     efficiency: float = 0.1
@@ -36,6 +40,18 @@ class Weights:
     """Successes by uses, where uses are recorded."""
     half_life_days: float = 7.0
     """Age in days at which recency is one half."""
+
+    def __post_init__(self) -> None:
+        """Check that each is a number that can be counted with.
+
+        Raises:
+            RetrievalError: one is not finite or below 0, or the half-life is not above 0.
+        """
+        for name, value in asdict(self).items():
+            if not 0 <= value < math.inf:
+                raise RetrievalError(f"The weight {name} is a number from 0 on, not {value}.")
+        if not self.half_life_days > 0:
+            raise RetrievalError(f"half_life_days is above 0, not {self.half_life_days}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +136,8 @@ class Hits(Sequence[Hit]):
         found = f"{len(self.hits):,} of {self.k:,} {self.level} hits by {self.mode} search"
         lines = [f"{found} at snapshot {self.snapshot}"]
         lines += [f"  {count:,} {MEANINGS[reason]}" for reason, count in self.cuts.items()]
-        if len(self.hits) < self.k and not {"min_score", "token_budget"} & self.cuts.keys():
+        bounds = {"min_similarity", "min_score", "token_budget"}
+        if len(self.hits) < self.k and not bounds & self.cuts.keys():
             lines.append("  there are no more that fit")
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
@@ -130,11 +147,13 @@ MEANINGS: dict[str, str] = {
     "environment": "are of another environment",
     "environment_version": "are of another version of the environment",
     "outcome": "are no success",
+    "unverified": "never were verified",
     "expired": "have expired",
     "tools": "use a tool that is not at hand",
-    "same_task": "are attempts at the querying task",
-    "near_duplicate_task": "are attempts at a task that is nearly the same",
+    "same_task": "are attempts at the querying task, or drawn from one",
+    "near_duplicate_task": "are attempts at a task that is nearly the same, or drawn from one",
     "no_match": "share no word with the query",
+    "min_similarity": "are less like the query than min_similarity",
     "min_score": "scored less than min_score",
     "per_task": "are of a task that has its hits already",
     "distinct": "are the same as a better hit",

@@ -122,7 +122,7 @@ class _Build:
         self._reader = reader
         self._level: Level = level
         old = self._old_pointer(rebuild=rebuild)
-        given = embedder or DEFAULT_EMBEDDER
+        given = DEFAULT_EMBEDDER if embedder is None else embedder
         if embedder is None and old is not None:
             self._embedder = made_again(old.embedder, old.fingerprint)
         else:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Self
 
 from trajstore.errors import RetrievalError
 from trajstore.retrieval.hits import LEVELS, Level
+from trajstore.retrieval.served_skills import SERVED_SKILLS, SKILL_RUNS
 
 TEXT_CHARACTERS = 8000
 """A text is cut here: no model reads on, and a goal of megabytes would only cost."""
@@ -62,11 +64,26 @@ _TURNS = f"""
     WHERE actor = 'agent' AND NOT is_copied"""
 
 
-def step_query(goal: str, observation: str = "", action: str = "") -> str:
+class StepQuery(str):
+    """The text of a search for steps, with the whole goal that it was made of."""
+
+    __slots__ = ("goal",)
+    goal: str
+    """The goal, not cut."""
+
+    def __new__(cls, text: str, goal: str = "") -> Self:
+        """The text, which remembers the goal."""
+        made = super().__new__(cls, text)
+        made.goal = goal
+        return made
+
+
+def step_query(goal: str, observation: str = "", action: str = "") -> StepQuery:
     r"""The text to search the level ``step`` with: what an agent knows before its next step.
 
     The index holds the same: the goal, what was done last, and the end of what came back, each cut
-    so that the model reads something of all three.
+    so that the model reads something of all three. The text remembers the whole goal, by which a
+    search with ``task_id`` knows the tasks that are nearly the same.
 
     >>> step_query("fix the bug", "1 failed", "pytest")
     'fix the bug\npytest\n1 failed'
@@ -80,7 +97,7 @@ def step_query(goal: str, observation: str = "", action: str = "") -> str:
     if len(seen) > _SEEN:
         seen = f"{seen[: _SEEN // 2]} ... {seen[-(_SEEN // 2) :]}"
     parts = (goal.strip()[:_GOAL], action[:_ACTION], "" if seen == goal.strip() else seen)
-    return "\n".join(p for p in parts if p)
+    return StepQuery("\n".join(p for p in parts if p), goal)
 
 
 def runs_sql(level: Level, where: str) -> str:
@@ -103,12 +120,18 @@ class Memory:
     """Its column with the id."""
     text: str
     """SQL of the text that stands for an item."""
-    uses: str = "0"
+    uses: str = "uses"
     """SQL of how often it was used."""
-    successes: str = "0"
+    successes: str = "successes"
     """SQL of how often that helped."""
+    runs: str = "trajectory_ids"
+    """SQL of the list of runs it was drawn from."""
+    sources: str | None = None
+    """SELECT of key and runs, where these are more than the row says."""
     versions: str | None = None
     """Column that the versions of one item share; only the newest that is served is searched."""
+    rows: str | None = None
+    """SELECT of the rows that may be searched, where there is more to it than that."""
 
 
 MEMORIES: dict[Level, Memory] = {
@@ -116,18 +139,17 @@ MEMORIES: dict[Level, Memory] = {
         "skills",
         "skill_id",
         "concat_ws(chr(10), name, description, signature, docstring)",
-        uses="uses",
-        successes="successes",
-        versions="name",
+        sources=SKILL_RUNS,
+        rows=SERVED_SKILLS,
     ),
-    "reflection": Memory("reflections", "reflection_id", "text"),
+    "reflection": Memory("reflections", "reflection_id", "text", runs="[trajectory_id]"),
     "workflow": Memory("workflows", "workflow_id", "concat_ws(chr(10), name, description)"),
     "insight": Memory(
         "insights",
         "version_id",
         "concat_ws(chr(10), title, description, text, observation)",
-        uses="helpful + harmful",
-        successes="helpful",
+        uses="helpful + harmful + uses",
+        successes="helpful + successes",
         versions="insight_id",
     ),
 }
@@ -155,6 +177,7 @@ def memory_sql(level: Level, columns: Collection[str]) -> str:
     common = ", ".join(
         n if n in columns else f"CAST(NULL AS {t}) AS {n}" for n, t in _COMMON.items()
     )
+    rows = memory.view if memory.rows is None else f"({memory.rows})"
     served = "WHERE state IS NULL" if "state" in columns else ""
     newest = (
         "QUALIFY row_number() OVER "
@@ -166,9 +189,24 @@ def memory_sql(level: Level, columns: Collection[str]) -> str:
         SELECT *, CAST(md5_number_lower(item_id || chr(0) || text) >> 1 AS BIGINT) AS revision
         FROM (SELECT {memory.key} AS item_id, {common}, source, created_at,
             CAST({memory.uses} AS BIGINT) AS uses, CAST({memory.successes} AS BIGINT) AS successes,
-            left({memory.text}, {TEXT_CHARACTERS}) AS text FROM {memory.view} {served} {newest})
+            left({memory.text}, {TEXT_CHARACTERS}) AS text FROM {rows} {served} {newest})
         WHERE trim(text) <> ''
         ORDER BY item_id"""
+
+
+def drawn_sql(level: Level) -> str:
+    """SELECT of ``item_id`` and ``task_id``: at which tasks were the runs it is drawn from.
+
+    Args:
+        level: a key of :data:`MEMORIES`.
+    """
+    memory = MEMORIES[level]
+    sources = memory.view if memory.sources is None else f"({memory.sources})"
+    return f"""
+        SELECT DISTINCT item_id, task_id FROM (
+            SELECT {memory.key} AS item_id, unnest({memory.runs}) AS trajectory_id FROM {sources})
+            JOIN trajectories USING (trajectory_id)
+        WHERE task_id IS NOT NULL"""
 
 
 TEXT_KEY = "CAST(md5_number_lower(text) >> 1 AS BIGINT)"

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajstore.retrieval.arrays import numpy
+from trajstore.retrieval.levels import MEMORIES
 from trajstore.retrieval.query import Query
 from trajstore.retrieval.view import View
 
@@ -55,8 +56,10 @@ def _filters(
     if query.environment_version is not None:
         same = known.equal("environment_version", query.environment_version)
         yield "environment_version", view.of_runs(same)
-    if query.success_only:
+    if query.success_only and view.level not in MEMORIES:
         yield "outcome", view.of_runs(known.success > 0)
+    if view.level == "skill" and not query.unverified:
+        yield "unverified", view.of_runs(known.fits("verified_at IS NOT NULL"))
     if query.tools is not None:
         yield "tools", _uses_only(view, query.tools)
     if query.max_age is not None or view.catalogue.first_expiry < now.timestamp():

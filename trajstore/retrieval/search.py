@@ -16,12 +16,14 @@ from trajstore.retrieval.arrays import numpy
 from trajstore.retrieval.candidates import by_words, nearest
 from trajstore.retrieval.fusion import RRF_K, best_first, dense_ranks, rrf
 from trajstore.retrieval.hits import Hit, Hits, Mode, Weights
+from trajstore.retrieval.levels import MEMORIES
 from trajstore.retrieval.masks import allowed_rows
 from trajstore.retrieval.query import Query, SearchOptions
 from trajstore.retrieval.repeats import of_few_tasks, unlike_before
+from trajstore.retrieval.rows import rounded_cosines
 from trajstore.retrieval.scoring import PARTS, recency, scores
-from trajstore.retrieval.tasks import near_tasks
-from trajstore.retrieval.view import Searcher, View, searcher
+from trajstore.retrieval.tasks import near_the_asking
+from trajstore.retrieval.view import View, searcher
 from trajstore.retrieval.words import query_words
 from trajstore.store import Store
 
@@ -43,6 +45,8 @@ class _Found:
     similarity: Doubles
     ranks: dict[str, Ints]
     measured: dict[str, Doubles]
+    unlike: int = 0
+    """Rows that are less like the query than was asked, and so not in it."""
     notes: tuple[str, ...] = ()
 
 
@@ -57,7 +61,7 @@ def search(store: Store, text: str, **asked: Unpack[SearchOptions]) -> Hits:
         store: an open store.
         text: what is to be done; for steps see :func:`trajstore.retrieval.step_query`.
         asked: the fields of :class:`~trajstore.retrieval.query.Query`, such as ``k``, ``level``,
-            ``mode``, ``where``, ``task_id``, ``success_only``, ``mmr``, ``min_score``.
+            ``mode``, ``where``, ``task_id``, ``success_only``, ``mmr``, ``min_similarity``.
 
     Raises:
         RetrievalError: there is no index for vectors, another embedder made it, or an argument
@@ -70,8 +74,14 @@ def search(store: Store, text: str, **asked: Unpack[SearchOptions]) -> Hits:
     reader = store.reader() if query.at is None else store.at(query.at)
     view = shared.view(reader, query.level, need_index=query.mode in {"vector", "hybrid"})
     mode = _mode(view, query.mode)
+    if query.min_similarity is not None and mode == "text":
+        raise RetrievalError(
+            "min_similarity compares vectors, and a search by words has none. Leave mode out, and "
+            f"make an index with vectors: `trajstore index STORE --level {query.level}`."
+        )
     vector = None if mode == "text" else shared.query_vector(view, text, query.embedder)
-    mask, cuts = allowed_rows(view, query, near=_near(shared, view, query, vector), now=now)
+    near, note = near_the_asking(shared, view, query, by_meaning=vector is not None)
+    mask, cuts = allowed_rows(view, query, near=near, now=now)
     ranking, order = _ranked(view, query, mode, vector, mask, cuts, now)
     hits, cuts["token_budget"] = _within(ranking.hits(order), query.token_budget)
     return Hits(
@@ -83,7 +93,7 @@ def search(store: Store, text: str, **asked: Unpack[SearchOptions]) -> Hits:
         hits=hits,
         repeated=ranking.ids(ranking.repeated),
         cuts={reason: count for reason, count in cuts.items() if count},
-        notes=(*view.notes, *ranking.found.notes),
+        notes=(*view.notes, *([note] if note else []), *ranking.found.notes),
     )
 
 
@@ -108,7 +118,7 @@ def _ranked(
         these: dict[str, int] = {}
         order = _cut(view, ranking, query, mode, allowed, these, wide)
         repeats = these.get("per_task", 0) + these.get("distinct", 0)
-        whole = len(found.rows) >= allowed or these.get("no_match")
+        whole = len(found.rows) >= allowed - found.unlike or these.get("no_match")
         if len(order) >= query.k or not repeats or whole:
             cuts |= these
             return ranking, order
@@ -126,6 +136,8 @@ def _cut(
 ) -> Ints:
     """The places of the pool that are hits, the best first; what was cut goes into ``cuts``."""
     size = len(ranking.found.rows)
+    cuts["min_similarity"] = ranking.found.unlike
+    allowed -= ranking.found.unlike
     if mode == "text" and size < min(allowed, _listed(query.k) * wide):
         cuts["no_match"] = allowed - size
         allowed = size
@@ -172,19 +184,6 @@ def _mode(view: View, mode: Mode | None) -> Mode:
     return mode
 
 
-def _near(shared: Searcher, view: View, query: Query, vector: Vectors | None) -> list[str]:
-    """Tasks nearly the same as the one that asks; the text is a goal at level ``trajectory``."""
-    if query.task_id is None or query.allow_same_task:
-        return []
-    if view.level == "trajectory":
-        return near_tasks(view, query.task_id, goal=query.text, vector=vector)
-    try:
-        runs = shared.view(view.catalogue.reader, "trajectory", need_index=False)
-    except RetrievalError:  # too many runs to look through without an index
-        return []
-    return near_tasks(runs, query.task_id)
-
-
 def _by_likeness_alone(query: Query) -> bool:
     """Whether the nearest are the hits, whatever else is known of them."""
     others = {getattr(query.weights, name) for name in PARTS if name != "similarity"}
@@ -207,7 +206,7 @@ def _pool(
     empty = np.zeros(0, np.int64)
     near, cosines, worded, bm25, note = empty, np.zeros(0), empty, np.zeros(0), None
     if vector is not None:
-        sql = f"environment = {_quoted(query.environment)}" if query.environment else None
+        sql = _environment_sql(view, query)
         held = view.rows.matrix is not None
         most = max(_POOL, _POOL_A_HIT * query.k) if held else max(_READ, _READ_A_HIT * query.k)
         if held and mode == "vector" and _by_likeness_alone(query):
@@ -225,7 +224,51 @@ def _pool(
     similarity = _similarity(mode, ranks, measured, query.text)
     similarity[np.isin(rows, same)] = 1.0
     notes = () if note is None else (note,)
-    return _Found(rows=rows, similarity=similarity, ranks=ranks, measured=measured, notes=notes)
+    found = _Found(rows=rows, similarity=similarity, ranks=ranks, measured=measured, notes=notes)
+    if query.min_similarity is None or vector is None:
+        return found
+    all_else = len(cosines) > 0 and cosines[-1] < query.min_similarity
+    return _alike(
+        view, found, vector, query.min_similarity, same, int(mask.sum()) if all_else else None
+    )
+
+
+def _alike(
+    view: View, found: _Found, vector: Vectors, least: float, same: Ints, allowed: int | None
+) -> _Found:
+    """The rows of a pool whose cosine with the query is high enough.
+
+    Args:
+        view: the rows.
+        found: the pool; what came from the list of words alone has no cosine yet.
+        vector: of the query.
+        least: the least cosine.
+        same: rows that are always enough.
+        allowed: how many rows may be found, where all that are not in the pool are less like.
+    """
+    np = numpy()
+    cosines = found.measured["cosine"].copy()
+    unlisted = np.flatnonzero(found.ranks["vector"] == 0)
+    if len(unlisted):
+        cosines[unlisted] = rounded_cosines(view.rows.vectors(found.rows[unlisted]), vector)
+    kept = (cosines >= least) | np.isin(found.rows, same)
+    outside = 0 if allowed is None else allowed - len(kept)
+    return _Found(
+        rows=found.rows[kept],
+        similarity=found.similarity[kept],
+        ranks={name: values[kept] for name, values in found.ranks.items()},
+        measured={name: values[kept] for name, values in found.measured.items()},
+        unlike=outside + int(np.count_nonzero(~kept)),
+        notes=found.notes,
+    )
+
+
+def _environment_sql(view: View, query: Query) -> str | None:
+    """A condition for the vector index that every allowed row fits."""
+    if not query.environment:
+        return None
+    same = f"environment = {_quoted(query.environment)}"
+    return f"({same} OR environment IS NULL)" if view.level in MEMORIES else same
 
 
 def _similarity(
@@ -270,7 +313,7 @@ class _Ranking:
             "success": known.success[place],
             "recency": recency(known.at[place], now, weights.half_life_days),
             "efficiency": known.efficiency[place],
-            "utility": known.utility[place],
+            "utility": view.utility(found.rows),
         }
         self.repeated: Ints = found.rows[:0]
         self.score = scores(self.parts, weights)

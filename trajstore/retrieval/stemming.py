@@ -8,7 +8,7 @@ same words. Words are in lower case and hold no apostrophe, as :mod:`.words` cut
 from __future__ import annotations
 
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from trajstore._optional import require
@@ -16,6 +16,10 @@ from trajstore._optional import require
 _LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "æ": "ae", "œ": "oe", "þ": "th"}
 
 
+_WORDS_KEPT = 1 << 15
+
+
+@lru_cache(_WORDS_KEPT)  # the stemmer is Python, and questions share most of their words
 def plain_form(word: str) -> str:
     """A word without its English ending, then without the accents of Latin letters.
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajstore.errors import MissingDependencyError, RetrievalError
 from trajstore.filters.goals import normalised
 from trajstore.filters.task_groups import GoalLikeness
 from trajstore.retrieval.arrays import numpy
 from trajstore.retrieval.candidates import by_words, nearest
-from trajstore.retrieval.view import View
+from trajstore.retrieval.query import Query
+from trajstore.retrieval.view import Searcher, View
 from trajstore.retrieval.words import segmented
 
 if TYPE_CHECKING:
@@ -21,6 +23,44 @@ if TYPE_CHECKING:
 _GOALS = 16
 _LOOKED_AT = 128
 _LIKENESS = GoalLikeness()
+
+
+def near_the_asking(
+    shared: Searcher, view: View, query: Query, *, by_meaning: bool
+) -> tuple[list[str], str | None]:
+    """Tasks nearly the same as the one that asks, and a note where they could not be looked for.
+
+    Args:
+        shared: the searcher of the store.
+        view: what is searched, of any level.
+        query: what is asked.
+        by_meaning: whether the goal may be embedded, too; a search by words loads no model.
+    """
+    if query.task_id is None or query.allow_same_task:
+        return [], None
+    runs = view
+    if view.level != "trajectory":
+        try:
+            runs = shared.view(view.catalogue.reader, "trajectory", need_index=False)
+        except RetrievalError as error:  # too many runs to look through without an index
+            return [], f"tasks nearly the same as {query.task_id} were not looked for: {error}"
+    goal = query.asking_goal()
+    vector = _of_goal(shared, view, runs, query) if by_meaning and goal.strip() else None
+    return near_tasks(runs, query.task_id, goal=goal, vector=vector), None
+
+
+def _of_goal(shared: Searcher, view: View, runs: View, query: Query) -> Vectors | None:
+    """The vector of the asking goal; None where the runs have none, or of an unknown embedder."""
+    if runs.rows.pointer is None or not _has_vectors(runs):
+        return None
+    own = view.rows.pointer
+    goal = query.asking_goal()
+    if own is not None and own.fingerprint == runs.rows.pointer.fingerprint:
+        return shared.query_vector(runs, goal, query.embedder)
+    try:
+        return shared.query_vector(runs, goal, None)
+    except (MissingDependencyError, RetrievalError):
+        return None
 
 
 def near_tasks(
@@ -39,7 +79,7 @@ def near_tasks(
         vector: of that goal.
     """
     np = numpy()
-    key = (task_id, goal)
+    key = (task_id, goal, vector is not None)
     if key in runs.excluded:
         found: list[str] = runs.excluded[key]
         return found

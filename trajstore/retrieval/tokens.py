@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -105,6 +105,7 @@ def _length(encoded: Any) -> int:
     return len(getattr(encoded, "ids", encoded))
 
 
+@cache
 def _packaged() -> Counter:
     found = importlib.util.find_spec(_PACKAGED)
     if found is None or found.origin is None:

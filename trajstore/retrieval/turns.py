@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trajstore.errors import RetrievalError
 from trajstore.retrieval.hits import Hit
@@ -25,14 +25,20 @@ def next_turns(
     """
     if any(hit.level != "step" for hit in hits):
         raise RetrievalError("Only hits of level 'step' have a next turn.")
-    ids = list(dict.fromkeys(str(hit.trajectory_id) for hit in hits))
-    runs = {run.trajectory_id: run for run in source.get_many(ids)}
-    return [
-        _from(runs[str(h.trajectory_id)].steps, h.step_index or 0, count)
-        if h.trajectory_id in runs
-        else ()
-        for h in hits
-    ]
+    runs = {run.trajectory_id: run.steps for run in source.get_many(runs_of(hits))}
+    return turns_of(runs, hits, count)
+
+
+def runs_of(hits: Sequence[Hit]) -> list[str]:
+    """The runs of some hits, each once."""
+    return list(dict.fromkeys(str(hit.trajectory_id) for hit in hits))
+
+
+def turns_of(
+    runs: Mapping[str, Sequence[Step]], hits: Sequence[Hit], count: int
+) -> list[tuple[Step, ...]]:
+    """For each hit the steps from there on, out of the steps of each run."""
+    return [_from(runs.get(str(h.trajectory_id), ()), h.step_index or 0, count) for h in hits]
 
 
 def _from(steps: Sequence[Step], start: int, count: int) -> tuple[Step, ...]:

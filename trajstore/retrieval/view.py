@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from trajstore.retrieval.rows import Rows, indexed_rows, stored_rows
 from trajstore.store import Reader, Store
 
 if TYPE_CHECKING:
-    from trajstore.retrieval.arrays import Bools, Ints, Vectors
+    from trajstore.retrieval.arrays import Bools, Doubles, Ints, Vectors
 
 _SCANNED = 50_000
 _QUERIES_KEPT = 512
@@ -76,6 +77,34 @@ class View:
     def _alive(self) -> Bools:
         return self.place >= 0
 
+    @cached_property
+    def _worth(self) -> tuple[pa.Array, Doubles]:
+        """The runs or steps that other runs were given, and the share of these that succeeded."""
+        known = self.catalogue
+        uses = known.reader.query(
+            f"SELECT trajectory_id, item_id FROM uses WHERE kind = '{self.level}' ORDER BY item_id"
+        ).read_all()
+        if not uses.num_rows:
+            return pa.array([], pa.string()), numpy().zeros(0)
+        ids = known.table.column("item_id").combine_chunks()
+        at = pc.index_in(uses.column("trajectory_id"), value_set=ids)
+        won = pc.fill_null(pa.array(known.success).take(at), 0.0)
+        grouped = uses.append_column("won", won).group_by("item_id", use_threads=False)
+        found = grouped.aggregate([("won", "mean")])
+        return found.column("item_id").combine_chunks(), found.column("won_mean").to_numpy()
+
+    def utility(self, rows: Ints) -> Doubles:
+        """Successes by uses of some rows, from the table ``uses``; 0 where one was never used."""
+        found: Doubles = numpy().zeros(len(rows))
+        if self.level in MEMORIES:
+            found = self.catalogue.utility[self.place[rows]]
+        elif len(self._worth[0]):
+            items, shares = self._worth
+            ids = self.rows.table.column("item_id").take(pa.array(rows))
+            at = pc.index_in(ids, value_set=items)
+            found = pc.fill_null(pa.array(shares).take(at), 0.0).to_numpy()
+        return found
+
     def of_runs(self, mask: Bools) -> Bools:
         """A mask over the catalogue as one over the rows."""
         np = numpy()
@@ -93,6 +122,7 @@ class Searcher:
         """Nothing is read before the first search."""
         self._store_uri = store.root.uri
         self._index = store.root.child("index")
+        self._folder = self._index.local
         self._lock = threading.RLock()
         self._rows: dict[Level, tuple[object, Rows]] = {}
         self._views: dict[Level, tuple[tuple[object, object], View]] = {}
@@ -118,10 +148,10 @@ class Searcher:
 
     def _stamp(self, level: Level) -> object:
         """Changes whenever the index does; a look at one file on a local disk."""
-        if self._index.local is None:
+        if self._folder is None:
             return read_pointer(self._index, level)
         try:
-            stat = (self._index.local / pointer_path(level)).stat()
+            stat = os.stat(f"{self._folder}/{pointer_path(level)}")  # noqa: PTH116  each search asks
         except OSError:
             return None
         return (stat.st_mtime_ns, stat.st_ino, stat.st_size)

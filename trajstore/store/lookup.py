@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,11 +17,10 @@ import pyarrow.parquet as pq
 from trajstore.schema import STEP_SCHEMA, TRAJECTORY_SCHEMA, Trajectory
 from trajstore.store.flat import FLAT_COLUMNS, nest
 from trajstore.store.footer import Footer, read_footer
-from trajstore.store.layout import Location
 from trajstore.store.pages import Columns, Range, Read, excerpts
 from trajstore.store.rows import sorted_rows
 from trajstore.store.snapshot import DataFile, Snapshot
-from trajstore.store.values import trajectory_values
+from trajstore.store.values import Transcript, trajectory_values, transcript_values
 
 _KNOWN_RUNS = 500_000
 _SMALL_BYTES = 1 << 20
@@ -30,6 +30,13 @@ _STEPS = pa.schema([*STEP_SCHEMA, *FLAT_COLUMNS])
 _READ = {
     record: [n for n in schema.names if n != "trajectory_id"]
     for record, schema in (("trajectory", TRAJECTORY_SCHEMA), ("step", _STEPS))
+}
+_TOLD = {
+    "trajectory": ["goal"],
+    "step": [
+        *("step_index", "actor", "is_copied", "text", "reasoning", "tool_calls", "observations"),
+        *("shape", "tool_name", "arguments", "arguments_raw", "observation", "is_error"),
+    ],
 }
 
 
@@ -71,6 +78,8 @@ class Lookup:
         self._lock = threading.Lock()
         self._indexed: OrderedDict[str, _Indexed] = OrderedDict()
         self._known_runs = 0
+        location = snapshot.location
+        self._local = None if location.local is None else location.filesystem()
 
     def trajectories(self, ids: Sequence[str]) -> pa.Table:
         """Rows of ``TRAJECTORY_SCHEMA``, ordered by id."""
@@ -90,21 +99,27 @@ class Lookup:
         """Trajectories with their steps, in no order."""
         return trajectory_values(self._parts("trajectory", ids), self._parts("step", ids))
 
-    def _parts(self, record: str, ids: Sequence[str]) -> list[tuple[int, Columns]]:
+    def transcripts(self, ids: Sequence[str]) -> dict[str, Transcript]:
+        """What runs tell, by id; no other column is read."""
+        parts = (self._parts(record, ids, columns) for record, columns in _TOLD.items())
+        return transcript_values(*parts)
+
+    def _parts(
+        self, record: str, ids: Sequence[str], columns: Sequence[str] | None = None
+    ) -> list[tuple[int, Columns]]:
         """Rows as they lie on disk: how many, and their columns, where not all of it is null."""
-        wanted = sorted(set(ids))
+        wanted, columns = sorted(set(ids)), columns or _READ[record]
         parts = []
         for file in sorted(self._snapshot.of_record(record), key=lambda f: (f.low or "", f.path)):
             inside = _inside(file, wanted)
             if inside:
-                parts += self._of_file(file, inside, _READ[record])
+                parts += self._of_file(file, inside, columns)
         return parts
 
     def _of_file(
         self, file: DataFile, ids: Sequence[str], columns: Sequence[str]
     ) -> list[tuple[int, Columns]]:
-        location = self._snapshot.location
-        with _opened(location, file) as source:
+        with self._opened(file) as source:
             indexed = self._index(file, source)
             numbers = self._alive(indexed, [n for i in ids for n in indexed.runs(i)])
             if not numbers:
@@ -113,8 +128,8 @@ class Lookup:
             groups = excerpts(indexed.footer, source.read_at, columns, _joined(ranges))
             reads = [read for _, listed in groups for read in listed]
             rows = sum(count for count, _ in groups)
-            found = iter(_done(reads, threads=_threads(location, rows)))
-        owners = indexed.ids.take(_repeated(numbers, ranges))
+            found = iter(_done(reads, threads=self._threads(rows)))
+        owners = _owners(indexed, numbers, ranges)
         parts, row = [], 0
         for count, listed in groups:
             part: Columns = {"trajectory_id": owners.slice(row, count)}
@@ -133,6 +148,21 @@ class Lookup:
         dead = pc.is_in(revisions, value_set=self._dead).to_pylist()
         return [n for n, gone in zip(numbers, dead, strict=True) if not gone]
 
+    def _opened(self, file: DataFile) -> pa.NativeFile:
+        """A data file, open for reading; a small one of an object store comes whole, at once."""
+        if self._local is not None:
+            return self._local.open_input_file(file.path)
+        source = self._snapshot.location.filesystem().open_input_file(file.path)
+        if file.size_bytes > _SMALL_BYTES:
+            return source
+        with source:
+            return pa.BufferReader(source.read())
+
+    def _threads(self, rows: int) -> int:
+        if self._local is None:
+            return _REMOTE_THREADS
+        return _LOCAL_THREADS if rows > _ROWS_FOR_THREADS else 1
+
     def _index(self, file: DataFile, source: pa.NativeFile) -> _Indexed:
         with self._lock:
             if file.path in self._indexed:
@@ -147,15 +177,6 @@ class Lookup:
                 _, dropped = self._indexed.popitem(last=False)
                 self._known_runs -= len(dropped.ids)
         return indexed
-
-
-def _opened(location: Location, file: DataFile) -> pa.NativeFile:
-    """A data file, open for reading; a small one of an object store comes whole, at once."""
-    source = location.filesystem().open_input_file(file.path)
-    if location.local is None and file.size_bytes <= _SMALL_BYTES:
-        with source:
-            return pa.BufferReader(source.read())
-    return source
 
 
 def _indexed(source: pa.NativeFile) -> _Indexed:
@@ -196,12 +217,6 @@ def _joined(ranges: Iterable[Range]) -> list[Range]:
     return joined
 
 
-def _threads(location: Location, rows: int) -> int:
-    if location.local is None:
-        return _REMOTE_THREADS
-    return _LOCAL_THREADS if rows > _ROWS_FOR_THREADS else 1
-
-
 def _done(reads: Sequence[Read], *, threads: int) -> list[Columns]:
     if threads == 1:
         return [read() for read in reads]
@@ -213,11 +228,13 @@ def _call(read: Callable[[], Columns]) -> Columns:
     return read()
 
 
-def _repeated(numbers: Sequence[int], ranges: Sequence[Range]) -> pa.Array:
-    """Each number as often as its range has rows."""
-    ends = pc.cumulative_sum(pa.array([end - start for start, end in ranges], pa.int32()))
+def _owners(indexed: _Indexed, numbers: Sequence[int], ranges: Sequence[Range]) -> pa.Array:
+    """The id of each row of some runs."""
+    if len(numbers) == 1:
+        return pa.repeat(indexed.ids[numbers[0]], ranges[0][1] - ranges[0][0])
+    ends = pa.array(accumulate(end - start for start, end in ranges), pa.int32())
     values = pa.array(numbers, pa.int32())
-    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, values))
+    return indexed.ids.take(pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, values)))
 
 
 def _table(parts: Iterable[tuple[int, Columns]], schema: pa.Schema) -> pa.Table:

@@ -104,6 +104,8 @@ class Cursor:
 
 def number(value: int) -> bytes:
     """An unsigned number of variable length."""
+    if value <= 0x7F:
+        return bytes((value,))
     out = []
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,17 @@ _STEP_FIELDS = [f.name for f in fields(Step) if f.name not in _LISTS]
 _TOKENS = ("prompt_token_ids", "completion_token_ids", "logprobs")
 
 Columns = Mapping[str, pa.ChunkedArray | pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What a run tells whoever reads it, without numbers, tokens, states and metadata."""
+
+    goal: str | None
+    """What was asked."""
+    steps: tuple[Step, ...]
+    """Its steps: who, whether copied, reasoning, text, calls and observations; all else is as if
+    unknown, ids of calls included."""
 
 
 def trajectory_values(
@@ -38,6 +49,17 @@ def trajectory_values(
             values["tags"] = tuple(values.get("tags") or ())
             found.append(Trajectory(**values, steps=own.get(values["trajectory_id"], ())))
     return found
+
+
+def transcript_values(
+    runs: Iterable[tuple[int, Columns]], steps: Iterable[tuple[int, Columns]]
+) -> dict[str, Transcript]:
+    """Transcripts by id of the run; arguments as for :func:`trajectory_values`."""
+    own = _steps_by_id(steps)
+    goals = (
+        row for count, columns in runs for row in _lists(count, columns, ("trajectory_id", "goal"))
+    )
+    return {key: Transcript(goal, own.get(key, ())) for key, goal in goals}
 
 
 def _rows(
