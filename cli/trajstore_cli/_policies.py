@@ -121,18 +121,18 @@ def _vllm(model: Model) -> Policy:
 
 def _transformers(model: Model) -> Policy:
     from trajstore._optional import require
+    from trajstore.rollouts.policies.checkpoints import holds_weights, load_causal
     from trajstore.rollouts.policies.transformers_policy import TransformersPolicy
 
     folder = _name(model, "transformers", "the folder that holds it")
-    if not (Path(folder) / "config.json").is_file():
-        message = f"{folder} holds no model: there is no config.json in it"
+    if not holds_weights(Path(folder)):
+        message = f"{folder} holds no model: neither config.json nor adapter_config.json is in it"
         raise typer.BadParameter(message, param_hint="--model")
     dialect = _dialect(model)
     library = require("transformers", extra="train", purpose="Sampling from a model")
     library.utils.logging.disable_progress_bar()
-    loaded = library.AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
     return TransformersPolicy(
-        loaded.eval(),
+        load_causal(Path(folder)).eval(),
         dialect,
         name=Path(folder).name,
         version=model.version,
@@ -164,8 +164,8 @@ def _name(model: Model, policy: str, what: str) -> str:
 
 
 def _dialect(model: Model) -> Dialect:
-    from trajstore._optional import require
     from trajstore.rollouts.dialect import Dialect
+    from trajstore.rollouts.policies.checkpoints import load_words
     from trajstore.rollouts.templates import BARE, CHATML, template_of
 
     folder = model.tokenizer or model.name
@@ -175,8 +175,7 @@ def _dialect(model: Model) -> Dialect:
             "with the tokenizer of the model"
         )
         raise typer.BadParameter(message, param_hint="--tokenizer")
-    library = require("transformers", extra="train", purpose="Reading a tokenizer")
-    tokenizer = library.AutoTokenizer.from_pretrained(folder)
+    tokenizer = load_words(Path(folder))
     templates = {t.name: t for t in (CHATML, BARE)}
     if model.template == "own":
         return Dialect(tokenizer, template_of(tokenizer))

@@ -63,6 +63,7 @@ class Searching:
     depth: int
     policy_calls: int | None
     reflect: bool
+    resume: bool
 
     @staticmethod
     def refuse(**others: bool) -> None:
@@ -117,6 +118,7 @@ class Searching:
                 options=options,
                 seed=seed,
                 limits=limits,
+                resume=self.resume,
                 progress=progress,
             )
         _tell(done, json=json)
@@ -138,11 +140,15 @@ def _tell(done: SearchReport, *, json: bool) -> None:
         for name, tally in done.policies.items()
     ]
     if json:
-        report({"policies": listed, "added": done.added, "error": done.first_error}, json=True)
+        told = {"policies": listed, "added": done.added, "skipped": done.skipped}
+        report({**told, "error": done.first_error}, json=True)
     else:
-        out(table(listed))
-        say(f"{done.added:,} new in the store")
+        if listed:
+            out(table(listed))
+        left_out = f", {done.skipped:,} searches were there already" if done.skipped else ""
+        say(f"{done.added:,} new in the store{left_out}")
     if done.first_error is not None:
         say(f"something failed for technical reasons; the first: {done.first_error}")
-    if all(tally.errors == tally.attempts for tally in done.policies.values()):
+    errors = sum(tally.errors for tally in done.policies.values())
+    if errors and errors == sum(tally.attempts for tally in done.policies.values()):
         raise typer.Exit(1)

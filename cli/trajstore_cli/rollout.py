@@ -71,7 +71,7 @@ def rollout(
         int, typer.Option(metavar="N", min=0, help="New starts of an attempt that failed.")
     ] = 0,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Leave out attempts that the store holds already.")
+        bool, typer.Option("--resume", help="Leave out attempts or searches that the store holds.")
     ] = False,
     url: UrlOption = "",
     model: ModelOption = "",
@@ -126,11 +126,11 @@ def rollout(
         max_steps=max_steps, timeout_s=timeout_s, concurrency=concurrency, retries=retries
     )
     if search is not None:
-        Searching.refuse(attempts=attempts > 1, resume=resume)
+        Searching.refuse(attempts=attempts > 1)
     pool, given = open_store(store, create=True), chosen.tasks(tasks, seed)
     make = chosen.make_unisolated if allow_unisolated else chosen.make
     if search is not None:
-        searching = Searching(iterations, expand, depth, policy_calls, reflect)
+        searching = Searching(iterations, expand, depth, policy_calls, reflect, resume)
         searching.run(pool, make, policies, given, seed=seed, limits=limits, json=json)
         return
     with count_progress("attempts", quiet=json) as progress:
@@ -157,7 +157,8 @@ def _tell(done: RolloutReport, *, json: bool) -> None:
         told = {"policies": listed, "added": done.added, "skipped": done.skipped}
         report({**told, "error": done.first_error}, json=True)
     else:
-        out(table(listed))
+        if listed:
+            out(table(listed))
         left_out = f", {done.skipped:,} were there already" if done.skipped else ""
         say(f"{done.added:,} new in the store{left_out}")
     errors = sum(tally.errors for tally in done.policies.values())

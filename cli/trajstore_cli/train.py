@@ -44,13 +44,14 @@ def train(
 ) -> None:
     """Train a model on the runs of a store.
 
-    A job that was interrupted goes on where it was when the same command is given again. --dry-run
+    A job that was interrupted goes on where it was when the same command is given again. Started
+    by torchrun, processes sample and train together and the first one prints. --dry-run
     shows ten rows with what is trained on in colour, or between {+ and +} where there is none, and
     what is refused; it trains nothing and writes nothing.
 
     Example: trajstore train sft sft.toml --dry-run
     """
-    from trajstore.trainers.jobs import KINDS, preview_job, read_job, run_job
+    from trajstore.trainers.jobs import KINDS, launched, preview_job, read_job, run_job
 
     if kind not in KINDS:
         message = f"there is no job '{kind}'; those there are: {', '.join(KINDS)}"
@@ -59,15 +60,18 @@ def train(
         raise typer.BadParameter("give --resume or --fresh, not both", param_hint="--fresh")
     read = read_job(kind, config, seed=seed)
     uri = read.located(read.job.store)
+    first = launched().first
     if dry_run:
-        _print_preview(preview_job(kind, config, store=open_store(uri), seed=seed), json=json)
+        if first:
+            _print_preview(preview_job(kind, config, store=open_store(uri), seed=seed), json=json)
         return
-    store = open_store(uri, create=KINDS[kind].samples)
-    with _progress(quiet=json) as progress:
+    store = open_store(uri, create=KINDS[kind].samples(read))
+    with _progress(quiet=json or not first) as progress:
         done = run_job(
             kind, config, store=store, seed=seed, resume=resume, fresh=fresh, progress=progress
         )
-    _print_report(done, json=json)
+    if first:
+        _print_report(done, json=json)
 
 
 @contextmanager
@@ -134,6 +138,8 @@ def _print_preview(found: Preview, *, json: bool) -> None:
         "refused": f"{sum(found.refused.values()):,} runs",
     }
     out(pairs(counts))
+    for reason, count in found.unused.items():
+        say(f"not used in {count:,} runs: {reason}")
     for reason, count in found.refused.items():
         say(f"refused {count:,}: {reason}")
         if found.first_refused[reason] != reason:

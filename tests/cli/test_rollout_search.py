@@ -57,14 +57,25 @@ def test_another_method_is_refused_with_those_there_are(cli: Cli, tmp_path: Path
     assert "lats" in ran.err
 
 
-@pytest.mark.parametrize("other", [("--attempts", 2), ("--resume",)])
-def test_what_says_nothing_of_a_search_is_refused(
-    cli: Cli, tmp_path: Path, other: tuple[Any, ...]
-) -> None:
-    ran = cli("rollout", tmp_path / "pool", *SEARCH, *other)
+def test_attempts_say_nothing_of_a_search_and_are_refused(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("rollout", tmp_path / "pool", *SEARCH, "--attempts", 2)
     assert ran.code == 2
-    assert f"it does not go with {other[0]}" in " ".join(ran.err.split())
+    assert "it does not go with --attempts" in " ".join(ran.err.split())
     assert not (tmp_path / "pool").exists()
+
+
+def test_resuming_searches_only_where_there_is_no_tree_yet(cli: Cli, tmp_path: Path) -> None:
+    call = ("rollout", tmp_path / "pool", *SEARCH, *SMALL, "--resume")
+    assert "were there already" not in cli(*call).err
+    assert json.loads(cli(*call, "--json").out) == {
+        "policies": [],
+        "added": 0,
+        "skipped": 4,
+        "error": None,
+    }
+    more = cli(*call, "--tasks", 5)
+    assert more.code == 0
+    assert "4 searches were there already" in " ".join(more.err.split())
 
 
 def test_where_every_search_fails_the_exit_code_says_so(

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from tests.trainers.conftest import make_tiny_model
+from trajstore.trainers.jobs.processes import leave
 from trajstore.trainers.metrics import read_metrics
 from trajstore.trainers.trainer import METRICS_FILE, make_trainer
 
@@ -39,6 +40,7 @@ def main(name: str, out: Path) -> None:
         told["world"] = world
         (out / "told.json").write_text(json.dumps(told))
         torch.save(weights_of(model), out / "weights.pt")
+    leave()
 
 
 if __name__ == "__main__":

@@ -36,23 +36,26 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _torchrun() -> list[str]:
+def torchrun() -> list[str]:
+    """Arguments of python that start two processes on this machine."""
     made = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_addr=127.0.0.1"]
     return [*made, f"--master_port={_free_port()}"]
 
 
-def _start(launcher: list[str], module: str, *arguments: str) -> None:
+def start(launcher: list[str], module: str, *arguments: str) -> str:
+    """Run a module, under a launcher or alone; what it prints."""
     paths = [str(ROOT), str(ROOT / "cli"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, *launcher, "-m", module, *arguments]
     done = subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 def _run(launcher: list[str], name: str, out: Path) -> dict[str, Any]:
-    _start(launcher, "tests.trainers.distributed_worker", name, str(out))
+    start(launcher, "tests.trainers.distributed_worker", name, str(out))
     told: dict[str, Any] = json.loads((out / "told.json").read_text())
     return told
 
@@ -61,7 +64,7 @@ def _run(launcher: list[str], name: str, out: Path) -> dict[str, Any]:
 def test_two_processes_equal_one(name: str, tmp_path: Path) -> None:
     """Seven examples: the second process gets one of weight 0."""
     one = _run([], name, tmp_path / "one")
-    two = _run(_torchrun(), name, tmp_path / "two")
+    two = _run(torchrun(), name, tmp_path / "two")
     assert (one["world"], two["world"]) == (1, 2)
     assert two["loss"] == pytest.approx(one["loss"], rel=1e-5, abs=1e-7)
     assert two["grad_norm"] == pytest.approx(one["grad_norm"], rel=1e-5)
@@ -98,10 +101,10 @@ def test_a_job_of_two_processes_trains_what_a_job_of_one_trains(tmp_path: Path) 
         "one": JOB.format(output="one", model=SCRATCH, batch=4),
         "two": JOB.format(output="two", model='base = "one/scratch"', batch=2),
     }
-    for name, launcher in (("one", []), ("two", _torchrun())):
+    for name, launcher in (("one", []), ("two", torchrun())):
         config = tmp_path / f"{name}.toml"
         config.write_text(made[name])
-        _start(launcher, "trajstore_cli.main", "train", "sft", str(config))
+        start(launcher, "trajstore_cli.main", "train", "sft", str(config))
     losses = [
         [m["loss"] for m in read_metrics(tmp_path / name / "model" / METRICS_FILE) if "loss" in m]
         for name in made

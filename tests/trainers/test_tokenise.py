@@ -15,13 +15,15 @@ from trajstore.trainers.tokenise import Facts, Refused, RowOptions, tokenise, to
 
 pytest.importorskip("transformers")
 
+PUNCTUATION = {20: "%", 21: "&", 22: "'", 23: "("}
+"""What the first tokens of the tokenizer spell."""
 T7 = '{"temperature": 0.7}'
 
 
 def _sampled(prompt: tuple[int, ...], produced: tuple[int, ...], **changes: Any) -> Step:
     given: dict[str, Any] = {
         "actor": "agent",
-        "text": "x",
+        "text": "".join(PUNCTUATION.get(i, "") for i in produced),
         "prompt_token_ids": prompt,
         "completion_token_ids": produced,
         "logprobs": tuple(-0.5 * i for i in range(1, len(produced) + 1)),
@@ -64,7 +66,9 @@ def test_a_turn_cut_off_by_length_gets_its_end_of_turn_from_the_next_prompt(
 
 
 def test_rationalised_runs_are_tokenised_from_their_saved_context(run: Run, tokenizer: Any) -> None:
-    whole = run(Step(actor="user", text="q"), _sampled((7, 8), (20,)), relation="rationalization")
+    whole = run(
+        Step(actor="user", text="q"), _sampled((7, 8), (20,), text="x"), relation="rationalization"
+    )
     (row,) = tokenise(whole, tokenizer)
     assert row.old_logprobs is None
     assert tokenizer.decode(row.token_ids[row.action_mask]) == "x<|im_end|>"

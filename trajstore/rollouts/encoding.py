@@ -36,6 +36,28 @@ def encode(texts: Sequence[str], tokenizer: Any) -> list[list[int]]:
     return ids
 
 
+def decode(rows: Sequence[Sequence[int]], tokenizer: Any, *, special: bool = True) -> list[str]:
+    """The text of each row of tokens, which are in the vocabulary, as they stand.
+
+    Args:
+        rows: tokens.
+        tokenizer: of transformers.
+        special: also write special tokens.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        texts: list[str] = backend.decode_batch(
+            [list(row) for row in rows], skip_special_tokens=not special
+        )
+        return texts
+    return [
+        tokenizer.decode(
+            list(row), skip_special_tokens=not special, clean_up_tokenization_spaces=False
+        )
+        for row in rows
+    ]
+
+
 def _check_joins(tokenizer: Any) -> None:
     """Check that pieces tokenised one by one decode to the whole."""
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)

@@ -87,6 +87,11 @@ class Lats:
         self._deadline = float("inf")
         self._cancelled = Event()
 
+    @property
+    def tree_id(self) -> str:
+        """Of the tree that it makes."""
+        return self._planter.tree_id
+
     def run(self, cancelled: Event | None = None) -> SearchTree:
         """Search to the end; a failing policy or environment ends the search and raises nothing.
 
@@ -121,7 +126,11 @@ class Lats:
             raise _StopError("policy calls")
 
     def _iterate(self) -> None:
-        """Find a node that no run came through, and run from there to the end."""
+        """Bring at least one more run to its end, from a node that no run came through.
+
+        Where every new action ends its run there is nothing to simulate. Samples that bring no new
+        action are no iteration; a node is closed after a few of them.
+        """
         while True:
             if self._root.closed:
                 raise _StopError("exhausted")
@@ -133,6 +142,9 @@ class Lats:
             if fresh := [child for child in made if child.ending is None]:
                 node = promising(fresh)
                 break
+            if made:
+                self._iterations += 1
+                return
         self._iterations += 1
         self._simulate(node)
 

@@ -105,7 +105,7 @@ def record_rollouts(  # noqa: PLR0913 - each option is a word of its own
     Raises:
         ValueError: a number is out of range.
     """
-    known = _Known(_stored(store) if resume else frozenset())
+    known = Known(_stored(store) if resume else frozenset())
 
     def shown(done: int) -> None:
         if progress is not None:
@@ -129,12 +129,14 @@ def record_rollouts(  # noqa: PLR0913 - each option is a word of its own
     )
 
 
-class _Known:
-    """Ids of attempts that the store holds, and which of them came up."""
+class Known:
+    """Ids of attempts or trees that the store holds, and which of them came up."""
 
     def __init__(self, ids: frozenset[str]) -> None:
+        """Take the ids."""
         self._ids = ids
         self.met: set[str] = set()
+        """Those that came up."""
 
     def meets(self, identity: str) -> bool:
         """Whether the store holds it; noted if so."""

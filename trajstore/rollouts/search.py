@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from threading import Event
 
@@ -42,7 +41,7 @@ def lats(
     return tree
 
 
-def search_rollouts(
+def search_rollouts(  # noqa: PLR0913 - each option is a word of its own
     make_environment: EnvironmentFactory,
     policies: Policy | Sequence[Policy],
     tasks: Iterable[Task],
@@ -51,6 +50,8 @@ def search_rollouts(
     seed: int = 0,
     limits: Limits | None = None,
     cache: Generations | None = None,
+    skip: Callable[[str], bool] | None = None,
+    in_order: bool = True,
 ) -> Iterator[SearchTree]:
     """Let policies search at tasks by Language Agent Tree Search, several tasks at once.
 
@@ -79,27 +80,24 @@ def search_rollouts(
         seed: of the whole set.
         limits: searches at a time and retries of calls; the rest is said by ``options``.
         cache: answers of the policy from before, and for later.
+        skip: told the id of a tree, says whether to leave it out.
+        in_order: whether a tree waits for those of earlier tasks; else it comes as it ends.
 
     Yields:
-        One tree a task and policy, in their order.
+        One tree a task and policy.
 
     Raises:
         ValueError: a number is out of range.
     """
     limits = limits or Limits()
-    _check(options, limits)
+    options.check()
+    _check(limits)
     chosen: Sequence[Policy] = policies if isinstance(policies, Sequence) else [policies]
-    begin = partial(
-        Lats,
-        make_environment,
-        names=_names(make_environment),
-        options=options,
-        seed=seed,
-        cache=cache,
-        limits=limits,
-    )
-    searches = (begin(policy, task) for task in tasks for policy in chosen)
-    return _run(searches, limits.concurrency)
+    names = _names(make_environment)
+    begin = partial(Lats, make_environment, names=names, options=options, seed=seed)
+    searches = (begin(p, task, cache=cache, limits=limits) for task in tasks for p in chosen)
+    wanted = (s for s in searches if skip is None or not skip(s.tree_id))
+    return _run(wanted, limits.concurrency, _oldest if in_order else _ended)
 
 
 def _names(make_environment: EnvironmentFactory) -> tuple[str, str]:
@@ -109,22 +107,41 @@ def _names(make_environment: EnvironmentFactory) -> tuple[str, str]:
     return names
 
 
-def _check(options: SearchOptions, limits: Limits) -> None:
-    options.check()
+def _check(limits: Limits) -> None:
     if limits.concurrency < 1 or limits.retries < 0 or limits.backoff_s < 0:
         raise ValueError(f"concurrency starts at 1, retries and backoff_s at 0: {limits}")
 
 
-def _run(searches: Iterator[Lats], concurrency: int) -> Iterator[SearchTree]:
+def _run(
+    searches: Iterator[Lats],
+    concurrency: int,
+    chosen: Callable[[Sequence[Future[SearchTree]]], Future[SearchTree]],
+) -> Iterator[SearchTree]:
     cancelled = Event()
-    waiting: deque[Future[SearchTree]] = deque()
+    waiting: list[Future[SearchTree]] = []
+
+    def handed_out() -> SearchTree:
+        found = chosen(waiting)
+        waiting.remove(found)
+        return found.result()
+
     with ThreadPoolExecutor(concurrency) as pool:
         try:
             for search in searches:
                 waiting.append(pool.submit(search.run, cancelled))
                 if len(waiting) > concurrency:
-                    yield waiting.popleft().result()
+                    yield handed_out()
             while waiting:
-                yield waiting.popleft().result()
+                yield handed_out()
         finally:
             cancelled.set()
+
+
+def _oldest(waiting: Sequence[Future[SearchTree]]) -> Future[SearchTree]:
+    return waiting[0]
+
+
+def _ended(waiting: Sequence[Future[SearchTree]]) -> Future[SearchTree]:
+    """The oldest of those that have ended, once there is one."""
+    wait(waiting, return_when=FIRST_COMPLETED)
+    return next(future for future in waiting if future.done())

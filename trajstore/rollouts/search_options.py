@@ -103,6 +103,8 @@ class SearchTree:
 
     tree_id: str
     """The same for the same search; in the metadata of each of its runs."""
+    policy: str
+    """Version of the policy that searched, or its agent where it has none."""
     task: Task
     """At what."""
     root: Node

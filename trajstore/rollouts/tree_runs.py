@@ -139,6 +139,7 @@ class Planter:
             by_number.append(runs[leaf])
         return SearchTree(
             tree_id=self.tree_id,
+            policy=self._version or self._policy.agent,
             task=self._task,
             root=root,
             runs=tuple(by_number),

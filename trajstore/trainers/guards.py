@@ -10,9 +10,10 @@ from trajstore._optional import require
 from trajstore.errors import TrainingError
 
 NAN_ADVICE = (
-    "The weights are those before this step, and the last checkpoint is sound. Lower the learning "
-    "rate, add warm-up, or clip gradients harder (max_grad_norm); train in float32 or bfloat16, "
-    "not float16; look for stored log-probabilities of other tokens or another temperature"
+    "The weights are those before this step; an earlier one may have ruined them already. Lower "
+    "the learning rate, add warm-up, or clip gradients harder (max_grad_norm), and start anew "
+    "(--fresh); train in float32 or bfloat16, not float16; look for stored log-probabilities of "
+    "other tokens or another temperature"
 )
 """For a loss or gradient that is no number."""
 

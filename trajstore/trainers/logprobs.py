@@ -91,18 +91,21 @@ def with_logprobs(
     model: Any,
     name: Literal["ref_logprobs", "snapshot_logprobs", "old_logprobs"],
     *,
+    bare: bool = True,
     tokens_at_once: int = TOKENS_AT_ONCE,
 ) -> list[TokenRow]:
     """The rows with their log-probabilities under a model.
 
     Args:
         rows: what to score.
-        model: the policy. Of a model with LoRA adapters the reference is the model without them.
+        model: the policy, or the reference.
         name: which column they become.
+        bare: for ``ref_logprobs`` of a model with LoRA adapters, take the model without them. False
+            where the reference is the policy as it was, adapters and all.
         tokens_at_once: see :func:`score`.
     """
-    bare = name == "ref_logprobs" and hasattr(model, "disable_adapter")
-    with model.disable_adapter() if bare else nullcontext():
+    without = bare and name == "ref_logprobs" and hasattr(model, "disable_adapter")
+    with model.disable_adapter() if without else nullcontext():
         found = score(model, rows, tokens_at_once=tokens_at_once)
     made: list[dict[str, Any]] = [{name: values} for values in found]
     return [replace(row, **values) for row, values in zip(rows, made, strict=True)]

@@ -69,6 +69,8 @@ class TokenRow:
     """Whether the tokens are those that the sampler saw and wrote, and not tokenised from text."""
     cut_steps: tuple[int, ...] = ()
     """Steps that would have been trained on behind this row's end, left out for ``max_tokens``."""
+    unused: tuple[str, ...] = ()
+    """What its run has stored and is not used: :data:`trajstore.trainers.sampled.REASONS`."""
 
     def __post_init__(self) -> None:
         """Check what every loss relies on."""

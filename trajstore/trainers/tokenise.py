@@ -17,6 +17,7 @@ from trajstore.rollouts.templates import CHATML, ChatTemplate, with_call_ids
 from trajstore.schema import Step, Trajectory, counted
 from trajstore.trainers.masks import Piece, pieces, turn_text
 from trajstore.trainers.rows import Draft, TokenRow, Turn, cut, drafts, numpy
+from trajstore.trainers.sampled import FOREIGN, behaviour, foreign, known
 
 if TYPE_CHECKING:
     from trajstore.trainers.rows import FloatArray
@@ -75,6 +76,23 @@ class Refused:
     """The run."""
     reason: str
     """Why, where, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """Text to tokenise, or rows whose tokens are known."""
+
+    parts: Sequence[list[Piece] | Draft]
+    unused: frozenset[str] = frozenset()
+    """What was stored and is not used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drafted:
+    """Rows while they are made."""
+
+    drafts: list[Draft]
+    unused: frozenset[str]
 
 
 def tokenise(
@@ -153,12 +171,34 @@ def _plan(
     template: ChatTemplate,
     facts: Facts,
     options: RowOptions,
-) -> list[list[Piece]] | list[Draft]:
-    """Text to tokenise, or rows whose tokens are known."""
-    stored = [] if _rewritten(run, options) else [i for i, s in enumerate(run.steps) if _known(s)]
+) -> _Plan:
+    stored = [i for i, s in _own(run) if known(s)] if _as_sampled(run, options) else []
+    wrong = foreign(run, stored, tokenizer) if stored else None
+    if wrong is None:
+        return _planned(run, stored, tokenizer, template, facts, options)
+    try:
+        plan = _planned(run, [], tokenizer, template, facts, options)
+    except TrainingError as error:
+        message = f"its {FOREIGN} ({wrong}), and from its text: {error}"
+        raise TrainingError(message) from error
+    return replace(plan, unused=frozenset({FOREIGN}))
+
+
+def _planned(
+    run: Trajectory,
+    stored: Sequence[int],
+    tokenizer: Any,
+    template: ChatTemplate,
+    facts: Facts,
+    options: RowOptions,
+) -> _Plan:
+    """The rows of a run of which some steps have tokens that are good to use."""
     wanted = [i for i, s in enumerate(run.steps) if _trained(i, s, facts, options)]
+    told = [behaviour(run.steps[i]).unused for i in wanted if i in stored]
+    unused = frozenset(t for t in told if t is not None)
     if stored and set(wanted) <= set(stored):
-        return drafts([_stored_turn(i, s, i in wanted) for i, s in _own(run) if i in stored])
+        turns = [_stored_turn(i, run.steps[i], i in wanted) for i in stored]
+        return _Plan(parts=drafts(turns), unused=unused)
     chat = chat_of(run, template, options)
     flags = [
         t and (facts.steps is None or s in facts.steps)
@@ -171,7 +211,7 @@ def _plan(
         )
     tools = tools_of(run)
     if not stored:
-        return pieces(chat, flags, tools, tokenizer, template)
+        return _Plan(parts=pieces(chat, flags, tools, tokenizer, template))
     turns = []
     for place, step in enumerate(chat.step_of):
         if step in stored and chat.messages[place]["role"] == "assistant":
@@ -180,7 +220,7 @@ def _plan(
             text = turn_text(chat.messages, place, tools, tokenizer, template, step)
             prompt, produced = encode(text, tokenizer)
             turns.append(Turn(step=step, prompt=prompt, produced=produced))
-    return drafts(turns)
+    return _Plan(parts=drafts(turns), unused=unused)
 
 
 def _own(run: Trajectory) -> Iterator[tuple[int, Step]]:
@@ -194,52 +234,21 @@ def _trained(index: int, step: Step, facts: Facts, options: RowOptions) -> bool:
     return bool(asked and made and parsed and counted(step))
 
 
-def _rewritten(run: Trajectory, options: RowOptions) -> bool:
-    return options.stored == "ignore" or run.relation == "rationalization"
-
-
-def _known(step: Step) -> bool:
-    return counted(step) and bool(step.prompt_token_ids and step.completion_token_ids)
+def _as_sampled(run: Trajectory, options: RowOptions) -> bool:
+    return options.stored == "use" and run.relation != "rationalization"
 
 
 def _stored_turn(index: int, step: Step, trained: bool) -> Turn:  # noqa: FBT001 - data
-    sampling = _sampling(step)
+    told = behaviour(step)
     return Turn(
         step=index,
         prompt=step.prompt_token_ids or (),
         produced=step.completion_token_ids or (),
         trained=trained,
-        logprobs=_behaviour(step, sampling),
+        logprobs=told.logprobs,
         stored=True,
-        temperature=_temperature(sampling),
+        temperature=told.temperature,
     )
-
-
-def _sampling(step: Step) -> Mapping[str, Any]:
-    try:
-        told = json.loads(step.sampling or "{}")
-    except ValueError:
-        return {}
-    return told if isinstance(told, Mapping) else {}
-
-
-def _temperature(sampling: Mapping[str, Any]) -> float | None:
-    told = sampling.get("temperature")
-    if isinstance(told, bool) or not isinstance(told, int | float) or told <= 0:
-        return None
-    return float(told)
-
-
-def _behaviour(step: Step, sampling: Mapping[str, Any]) -> Sequence[float] | None:
-    """Stored log-probabilities, if they are those of the distribution that was sampled from.
-
-    A server's raw ones are of temperature 1, whatever the sampling was.
-    """
-    if step.logprobs is None or len(step.logprobs) != len(step.completion_token_ids or ()):
-        return None
-    mode = sampling.get("logprobs_mode", sampling.get("logprobs"))
-    raw = isinstance(mode, str) and mode.startswith("raw")
-    return None if raw and _temperature(sampling) != 1.0 else step.logprobs
 
 
 def tools_of(run: Trajectory) -> list[dict[str, Any]] | None:
@@ -272,19 +281,18 @@ def chat_of(run: Trajectory, template: ChatTemplate, options: RowOptions) -> Cha
     return replace(chat, messages=messages)
 
 
-def _encoded(plans: Sequence[Any], tokenizer: Any) -> list[list[Draft] | Refused]:
+def _encoded(plans: Sequence[_Plan | Refused], tokenizer: Any) -> list[_Drafted | Refused]:
     """Rows of pieces become drafts; all texts are tokenised at once."""
-    rows = [
-        row for plan in plans if isinstance(plan, list) for row in plan if isinstance(row, list)
-    ]
-    texts = [piece.text for row in rows for piece in row]
+    parts = [part for plan in plans if isinstance(plan, _Plan) for part in plan.parts]
+    texts = [piece.text for row in parts if not isinstance(row, Draft) for piece in row]
     ids = iter(encode(texts, tokenizer) if texts else ())
-    made: list[list[Draft] | Refused] = []
+    made: list[_Drafted | Refused] = []
     for plan in plans:
         if isinstance(plan, Refused):
             made.append(plan)
         else:
-            made.append([r if isinstance(r, Draft) else _draft(r, ids) for r in plan])
+            rows = [r if isinstance(r, Draft) else _draft(r, ids) for r in plan.parts]
+            made.append(_Drafted(drafts=rows, unused=plan.unused))
     return made
 
 
@@ -298,19 +306,19 @@ def _draft(row: Sequence[Piece], ids: Iterator[list[int]]) -> Draft:
     return draft
 
 
-def _rows(run: Trajectory, made: list[Draft], facts: Facts, options: RowOptions) -> list[TokenRow]:
-    if not made:
+def _rows(run: Trajectory, made: _Drafted, facts: Facts, options: RowOptions) -> list[TokenRow]:
+    if not made.drafts:
         raise TrainingError("no step of the agent can be trained on")
     rows: list[TokenRow] = []
     lost: list[int] = []
-    for draft in made:
+    for draft in made.drafts:
         row = _row(run, draft, facts, options)
         if row is None:
             lost += draft.steps
         else:
-            rows.append(row)
+            rows.append(replace(row, unused=tuple(sorted(made.unused))))
     if not rows:
-        shortest = min(d.ends[0] for d in made)
+        shortest = min(d.ends[0] for d in made.drafts)
         message = (
             f"no step fits {options.max_tokens} tokens; the first that is trained on ends at token "
             f"{shortest}; raise max_tokens"

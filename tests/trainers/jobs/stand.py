@@ -33,10 +33,11 @@ class Stand:
     def __init__(self, job: JobRun, *, profile: str = "hasty", fails_at: int | None = None) -> None:
         self.job, self.profile, self.fails_at = job, profile, fails_at
         self.asked: list[str] = []
+        self.given: list[Any] = []
         job.policy = self.policy  # type: ignore[method-assign]
 
     def policy(self, model: Any, version: str, **_: Any) -> Any:
-        del model
+        self.given.append(model)
         self.asked.append(version)
         if len(self.asked) == self.fails_at:
             raise KeyboardInterrupt

@@ -47,6 +47,16 @@ def test_adapters_stand_beside_the_base(write_job: WriteJob, tmp_path: Path) -> 
     assert (made.version, fake.loaded) == ("s/1", ["s/1"])
 
 
+def test_a_process_that_does_not_send_only_knows_the_version(
+    write_job: WriteJob, tmp_path: Path
+) -> None:
+    fake, base = FakeVllm(), full(tmp_path)
+    with chat_server(fake.answer) as server:
+        told = config(write_job, server)
+        made = served(told, Words(), base, base, "s/base", None, sends=False)  # type: ignore[arg-type]
+    assert (made.version, fake.calls) == ("s/base", [])
+
+
 def test_weights_in_memory_are_for_no_server(write_job: WriteJob, tmp_path: Path) -> None:
     with (
         chat_server(FakeVllm().answer) as server,

@@ -20,6 +20,9 @@ WRONG = {
     "unknown key": (GOOD + "[training]\nlr = 1\n", 6, "There is no 'lr' in [training]"),
     "type": (GOOD + '[training]\nsteps = "ten"\n', 6, "'steps' must be a whole number, not 'ten'"),
     "range": (GOOD + "[training]\nlearning_rate = 0\n", 6, "learning_rate must be above 0"),
+    "infinite": (GOOD + "[training]\nlearning_rate = inf\n", 6, "learning_rate must be above 0"),
+    "no number": (GOOD + "[training]\nmax_grad_norm = nan\n", 6, "max_grad_norm must be above 0"),
+    "negative": (GOOD + "[training]\nweight_decay = -5\n", 6, "weight_decay must be 0 or more"),
     "both": (GOOD + "[training]\nsteps = 1\nepochs = 1\n", 7, "give one of them"),
     "missing": ('[job]\nstore = "pool"\n', 1, "[job] needs 'output'"),
     "no model": ('[job]\nstore = "p"\noutput = "o"\n', 1, "[model] needs base"),
@@ -71,6 +74,44 @@ def test_a_job_that_samples_needs_tasks(write_job: WriteJob) -> None:
         read_job("star", write_job())
     with pytest.raises(TrainingError, match=r"needs \[rollouts.tasks\]"):
         read_job("star", write_job('[rollouts]\nenvironment = "calculator"\n'))
+
+
+LOSSES = [
+    ("dpo", "beta = -1", "beta must be above 0"),
+    ("dpo", "later_beta = 0", "later_beta must be above 0"),
+    ("dpo", "nll_weight = nan", "nll_weight must be 0 or more"),
+    ("grpo", "clip_low = -3", "clip_low is between 0 and 1"),
+    ("grpo", "clip_high = inf", "clip_high must be above 0"),
+    ("grpo", "tis_cap = -1", "tis_cap must be above 0"),
+    ("grpo", "kl_coef = nan", "kl_coef must be 0 or more"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "said"), LOSSES)
+def test_a_loss_is_told_no_number_that_makes_no_sense(
+    kind: str, given: str, said: str, write_job: WriteJob
+) -> None:
+    with pytest.raises(TrainingError, match=rf"job\.toml:\d+: {said}"):
+        read_job(kind, write_job(f'[{kind}]\nmode = "offline"\n{given}\n'))
+
+
+def test_tasks_without_end_are_refused_before_they_are_made(write_job: WriteJob) -> None:
+    many = '[rollouts]\nenvironment = "calculator"\n[rollouts.tasks]\ncount = 10_000_000\n'
+    with pytest.raises(TrainingError, match="count = 10,000,000 is above 1,000,000"):
+        read_job("star", write_job(many))
+
+
+@pytest.mark.parametrize("kind", ["star", "dpo", "grpo"])
+def test_a_job_that_samples_says_that_it_reads_no_data(
+    kind: str, write_job: WriteJob, tmp_path: Path
+) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "config.json").write_text("{}")
+    tasks = '[rollouts]\nenvironment = "calculator"\n[rollouts.tasks]\ncount = 3\n'
+    model = '[model]\nbase = "base"\n'
+    file = write_job(tasks, '[data]\nwhere = "this is not sql"\n', model=model)
+    with pytest.raises(TrainingError, match="trains on what it samples, so it reads no where"):
+        read_job(kind, file)
 
 
 def test_the_digest_knows_what_decides_the_result_and_not_where_it_lies(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.trainers.jobs.conftest import TRAINING, WriteJob
 from tests.trainers.jobs.stand import ROLLOUTS, SHORT, Stand, pool
 from trajstore.errors import TrainingError
 from trajstore.pairs import RunRules
+from trajstore.rollouts import Action, Response
 from trajstore.schema import LABEL_SCHEMA, Label, Trajectory, labels_to_arrow
 from trajstore.store import Store
 from trajstore.trainers import Pair, read_metrics
@@ -104,6 +105,28 @@ def test_one_level_alone_leaves_the_other_out(write_job: WriteJob) -> None:
     assert len(both.pairs) == both.counts["trajectory"] + both.counts["step"] > len(whole.pairs)
 
 
+def test_a_pair_of_which_a_side_is_cut_is_left_out_and_counted(write_job: WriteJob) -> None:
+    whole = open_job("dpo", write_job(TRAINING, OFFLINE))
+    _, every = paired(whole, levels=("trajectory",))
+    lengths = sorted(len(r.token_ids) for p in every.pairs for r in (p.chosen, p.rejected))
+    most = lengths[len(lengths) // 2]
+    job = open_job("dpo", write_job(TRAINING, f"max_tokens = {most}\n", OFFLINE, name="short"))
+    _, found = paired(job, levels=("trajectory",))
+    fit = [
+        p for p in every.pairs if max(map(len, (p.chosen.token_ids, p.rejected.token_ids))) <= most
+    ]
+    assert 0 < len(fit) == len(found.pairs) < len(every.pairs)
+    assert found.counts["cut"] + found.counts["refused"] == len(every.pairs) - len(fit)
+    assert found.counts["cut"] > 0
+    assert not any(r.cut_steps for p in found.pairs for r in (p.chosen, p.rejected))
+
+
+def test_where_every_pair_is_cut_the_job_says_so(write_job: WriteJob) -> None:
+    file = write_job(TRAINING, "max_tokens = 90\n", OFFLINE + 'levels = ["trajectory"]\n')
+    with pytest.raises(TrainingError, match=r"all \d+ pairs are left out.*raise max_tokens"):
+        run_job("dpo", file)
+
+
 def labels(*given: tuple[str, int, str, float]) -> Any:
     made = [
         Label(trajectory_id=t, step_index=s, name=n, value=v, evaluator="hand")
@@ -178,10 +201,13 @@ def test_each_round_goes_on_from_the_one_before(online: Callable[..., Stand]) ->
     assert all(m["pairs/trajectory"] > 0 and m["pairs/step"] > 0 for m in rounds)
 
 
+@pytest.mark.parametrize("lora", ["", "[model.lora]\nrank = 4\n"], ids=["all-weights", "lora"])
 @pytest.mark.parametrize("reference", ["previous", "base"])
-def test_the_reference_moves_or_stays(online: Callable[..., Stand], reference: str) -> None:
+def test_the_reference_moves_or_stays(
+    online: Callable[..., Stand], reference: str, lora: str
+) -> None:
     """The second round starts with a margin of 0 only if it is its own reference."""
-    stand = online(ONLINE + f'reference = "{reference}"\nbeta = 5.0\n')
+    stand = online(ONLINE + f'reference = "{reference}"\nbeta = 5.0\n' + lora)
     run_dpo(stand.job)
     told = read_metrics(stand.job.folder / "iteration-2" / "metrics.jsonl")
     assert (abs(told[0]["rewards/margins"]) < 1e-3) == (reference == "previous")
@@ -218,8 +244,43 @@ def test_runs_of_a_search_are_paired_by_its_values(online: Callable[..., Stand])
     assert report.results["iterations"] == 1
 
 
+class Judging(Stand):
+    """Says that all is worth 7 of 10 where it is asked without tools, as a critic is."""
+
+    def policy(self, model: Any, version: str, **given: Any) -> Any:
+        made = super().policy(model, version, **given)
+        act = made.act
+
+        def judged(messages: Any, tools: Any, *, seed: int) -> Response:
+            return act(messages, tools, seed=seed) if tools else Response(action=Action(text="7"))
+
+        made.act = judged
+        return made
+
+
+@pytest.mark.parametrize(("margin", "pairs"), [(0.05, True), (0.26, False)])
+def test_a_policy_that_judges_itself_is_weighed_against_the_search(
+    write_job: WriteJob,
+    pool: Path,
+    margin: float,
+    pairs: bool,  # noqa: FBT001 - what is expected
+) -> None:
+    """At alpha 0.25 two actions that are the same to it differ by a quarter at most."""
+    own = ONLINE.replace("iterations = 2", "iterations = 1") + f"step_margin = {margin}\n"
+    own += "levels = ['step']\nsearch = true\nself_critique = true\nalpha = 0.25\n"
+    file = write_job(SHORT, ROLLOUTS, own, store=pool)
+    stand = Judging(open_job("dpo", file, store=Store(pool, durable=False)))
+    report = run_dpo(stand.job)
+    query = "SELECT name, avg(value) AS mean FROM labels GROUP BY name ORDER BY name"
+    critic, search = stand.job.store.query(query).read_all().to_pylist()
+    assert (critic["name"], search["name"]) == ("q_critic", "q_search")
+    assert critic["mean"] == pytest.approx(0.7)
+    assert (report.results["ended"] == "iterations") == pairs
+
+
 def test_a_choice_that_makes_no_sense_is_refused() -> None:
-    for given in ({"attempts": 1}, {"levels": ()}, {"alpha": 1.5}, {"iterations": 0}):
+    wrong = {"attempts": 1}, {"levels": ()}, {"alpha": 1.5}, {"iterations": 0}
+    for given in (*wrong, {"self_critique": True}):
         with pytest.raises(TrainingError):
             DpoTable(**given).check()
 

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from trajstore_cli.main import app
+from typer.testing import CliRunner
 
 from tests.trainers.jobs.conftest import TRAINING, WriteJob
+from trajstore.schema import Step, Trajectory, finish
 from trajstore.store import Store
-from trajstore.trainers.jobs import preview_job
+from trajstore.trainers.jobs import preview_job, run_job
 from trajstore.trainers.jobs.plot import curves_of, write_plot
+from trajstore.trainers.sampled import FOREIGN
 
 pytest.importorskip("transformers")
 
@@ -32,6 +37,29 @@ def test_refused_runs_are_counted_by_reason(write_job: WriteJob) -> None:
     found = preview_job("sft", write_job(TRAINING + "max_tokens = 30\n"))
     assert sum(found.refused.values()) + found.rows == 24
     assert any("no step fits 30 tokens" in reason for reason in found.refused)
+
+
+def foreign_pool(folder: Path) -> Path:
+    """Two runs, one with token ids that no small tokenizer has."""
+    asked = Step(actor="user", text="2 + 3?")
+    said = Step(actor="agent", text="It is 5.")
+    far = replace(said, prompt_token_ids=(5, 6), completion_token_ids=(151_643, 7))
+    runs = [
+        finish(Trajectory(trajectory_id=name, task_id="t", source="s", steps=(asked, step)))
+        for name, step in (("near", said), ("far", far))
+    ]
+    Store(folder, durable=False).append(runs)
+    return folder
+
+
+def test_tokens_that_are_not_used_are_counted_before_and_after(
+    write_job: WriteJob, tmp_path: Path
+) -> None:
+    file = write_job(store=foreign_pool(tmp_path / "pool"))
+    assert preview_job("sft", file).unused == {FOREIGN: 1}
+    told = CliRunner().invoke(app, ["train", "sft", str(file), "--dry-run"])
+    assert f"not used in 1 runs: {FOREIGN}" in told.stderr
+    assert run_job("sft", file).results == {"runs": 2, "rows": 2, "refused": 0, "foreign_tokens": 1}
 
 
 def test_the_plot_draws_rates_and_the_loss_of_each_round(tmp_path: Path) -> None:

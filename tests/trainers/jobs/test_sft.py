@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 
 from tests.trainers.jobs.conftest import MODEL, TRAINING, WriteJob
+from trajstore import Pool, Trajectory
 from trajstore.errors import TrainingError
+from trajstore.filters import stage
 from trajstore.store import Store
 from trajstore.trainers import read_metrics
 from trajstore.trainers.jobs import run_job
+from trajstore.trainers.jobs.sampling import evaluated
 
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -139,9 +142,49 @@ def test_held_out_tasks_are_attempted_and_stored(write_job: WriteJob, tmp_path: 
     assert lines(done.output)[-1]["held_out/n"] == 2
 
 
+def test_an_attempt_that_failed_is_one_that_did_not_solve_its_task() -> None:
+    """Three of four ended; were the fourth left out, the rate would be two thirds."""
+    ended = [
+        Trajectory(
+            trajectory_id=str(n), task_id="t", source="rollout", success=ok, reward=float(ok)
+        )
+        for n, ok in enumerate([True, True, False])
+    ]
+    found = evaluated(ended, 4)
+    assert (found.success_rate, found.mean_reward, found.n, found.failed) == (0.5, 0.5, 4, 1)
+    with pytest.raises(TrainingError, match="no run to measure"):
+        evaluated([], 0)
+
+
 def file_store(write_job: WriteJob) -> str:
     text = write_job(name="other").read_text()
     return text.partition('store = "')[2].partition('"')[0]
+
+
+def test_a_condition_that_is_no_sql_is_an_error_with_its_line(write_job: WriteJob) -> None:
+    file = write_job(TRAINING, '[data]\nwhere = "this is not sql"\n')
+    with pytest.raises(TrainingError, match=r"job.toml:\d+: The SQL does not parse"):
+        run_job("sft", file)
+
+
+def test_a_job_does_not_go_on_with_another_selection_or_base(
+    write_job: WriteJob, tmp_path: Path
+) -> None:
+    store = Pool(file_store(write_job))
+    store.select([stage("success")]).write(tmp_path / "s.parquet")
+    first = run_job("sft", write_job(TRAINING, '[data]\nselection = "s.parquet"\n', name="one"))
+    store.select().write(tmp_path / "s.parquet")
+    with pytest.raises(TrainingError, match=r"one.toml:\d+: What selection names has changed"):
+        run_job("sft", tmp_path / "one.toml")
+
+    model = f'[model]\ntemplate = "bare"\nbase = "{first.output}/model"\n'
+    second = write_job(model=model, name="two")
+    run_job("sft", second)
+    weights_of = first.output / "model" / "model.safetensors"
+    weights_of.write_bytes(weights_of.read_bytes()[:-4] + bytes(4))
+    with pytest.raises(TrainingError, match=r"two.toml:\d+: What base names has changed"):
+        run_job("sft", second)
+    assert run_job("sft", second, fresh=True).results["rows"] > 0
 
 
 def test_a_condition_that_nothing_fits_is_an_error_with_its_line(write_job: WriteJob) -> None:

@@ -181,6 +181,20 @@ def test_a_stopped_star_ends_as_one_that_was_not(
 
 
 @pytest.mark.usefixtures("able")
+@pytest.mark.parametrize("kind", ["star", "rft"])
+def test_a_job_that_has_ended_tells_the_same_again_and_logs_nothing(
+    kind: str, write_job: WriteJob, tmp_path: Path, scripted: Path
+) -> None:
+    pytest.importorskip("accelerate")
+    Store(tmp_path / "pool", durable=False).append(Store(scripted).scan())
+    file = write_job(*job_parts(kind), store=tmp_path / "pool")
+    done = run_job(kind, file)
+    lines = read_metrics(done.output / "metrics.jsonl")
+    assert run_job(kind, file) == done
+    assert read_metrics(done.output / "metrics.jsonl") == lines
+
+
+@pytest.mark.usefixtures("able")
 def test_a_second_job_of_that_name_has_versions_of_its_own(
     write_job: WriteJob, tmp_path: Path, scripted: Path
 ) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,24 @@ def test_another_file_does_not_go_on_with_a_job(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="was started with another file"):
         begin(tmp_path / "job", "e")
     assert begin(tmp_path / "job", "e", fresh=True).recall("digest") == "e"
+
+
+def test_two_processes_never_work_in_one_folder(tmp_path: Path) -> None:
+    """The lock goes with the process that holds it, whatever ends that."""
+    program = (
+        "import sys; from pathlib import Path; from trajstore.trainers.jobs.state import JobState\n"
+        "job = JobState.begin(Path(sys.argv[1]), 'd', resume=False, fresh=False)\n"
+        "print('begun', flush=True); sys.stdin.read()"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path / "job")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"begun\n"
+        for fresh in (False, True):
+            with pytest.raises(TrainingError, match="Another process works at the job in"):
+                begin(tmp_path / "job", fresh=fresh)
+        other.kill()
+    assert begin(tmp_path / "job").recall("digest") == "d"
 
 
 def test_resuming_needs_something_to_go_on_from(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from trajstore.trainers.jobs.config import JobConfig, read_config
 from trajstore.trainers.jobs.kinds import KINDS, JobKind
 from trajstore.trainers.jobs.preview import Preview, Span, preview_job
-from trajstore.trainers.jobs.run import JobReport, JobRun, Progress
+from trajstore.trainers.jobs.processes import Processes, launched
+from trajstore.trainers.jobs.report import JobReport, Progress
+from trajstore.trainers.jobs.run import JobRun
 from trajstore.trainers.jobs.start import open_job, read_job, run_job
 
 __all__ = [
@@ -20,8 +22,10 @@ __all__ = [
     "JobReport",
     "JobRun",
     "Preview",
+    "Processes",
     "Progress",
     "Span",
+    "launched",
     "open_job",
     "preview_job",
     "read_config",

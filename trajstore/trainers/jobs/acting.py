@@ -40,6 +40,8 @@ def served(
     folder: Path | None,
     version: str,
     policy: VllmServerPolicy | None,
+    *,
+    sends: bool = True,
 ) -> VllmServerPolicy:
     """A policy on the server that the file names, with these weights.
 
@@ -53,6 +55,7 @@ def served(
         folder: of the weights; None are weights that no folder holds.
         version: whole policy version.
         policy: the one that this function gave last, which takes new weights.
+        sends: whether this process talks to the server; else the policy only knows its version.
 
     Raises:
         TrainingError: the weights are in memory only.
@@ -63,7 +66,7 @@ def served(
         message = "A server reads weights from folders; this job keeps them in memory."
         raise config.error(message, "rollouts", "policy")
     bare = config.model.lora is not None and folder == base
-    if policy is None or bare:
+    if policy is None or bare or not sends:
         policy = VllmServerPolicy(
             table.url or "",
             dialect,
@@ -72,6 +75,6 @@ def served(
             version=version,
             sampling=Sampling(temperature=table.temperature, max_tokens=table.max_tokens),
         )
-    if not bare:
+    if sends and not bare:
         policy.update(folder.resolve(), version)
     return policy

@@ -5,23 +5,41 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
 from trajstore._toml import Table, read_toml
 from trajstore.errors import TrainingError
 from trajstore.rollouts import shipped
+from trajstore.rollouts.policies.checkpoints import holds_adapter, holds_weights
 from trajstore.schema import canonical_json
 from trajstore.trainers.trainer import Lora
 
 TemplateName = Literal["chatml-tools", "bare", "own"]
 Dtype = Literal["float32", "bfloat16"]
+_MOST_TASKS = 1_000_000
 _TABLES = ("job", "model", "training", "rollouts", "data")
 
 
-def _positive(name: str, value: float | None) -> None:
-    if value is not None and not value > 0:
+def check_positive(name: str, value: float | None) -> None:
+    """Check that a number, where it is given, is finite and above 0.
+
+    Raises:
+        TrainingError: it is not.
+    """
+    if value is not None and not 0 < value < inf:
         raise TrainingError(f"{name} must be above 0, not {value}.")
+
+
+def check_not_negative(name: str, value: float) -> None:
+    """Check that a number is finite and at least 0.
+
+    Raises:
+        TrainingError: it is not.
+    """
+    if not 0 <= value < inf:
+        raise TrainingError(f"{name} must be 0 or more, not {value}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +78,7 @@ class Scratch:
     def check(self) -> None:
         """Check that a model can be made of it."""
         for name in ("layers", "hidden", "heads", "max_positions"):
-            _positive(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
         if self.hidden % (2 * self.heads):
             message = f"hidden = {self.hidden} must be a multiple of twice heads = {self.heads}."
             raise TrainingError(message)
@@ -78,7 +96,7 @@ class ModelTable:
 
     base: str | None = None
     """Folder of a model of transformers, relative to the file: the weights that a job starts
-    from. Either this or ``[model.scratch]``."""
+    from. An adapter is merged into its base first. Either this or ``[model.scratch]``."""
     template: TemplateName = "chatml-tools"
     """How messages become text. ``own`` is the tokenizer's, ``bare`` leaves out system prompt and
     tool definitions, for small models of one environment."""
@@ -128,9 +146,10 @@ class TrainingTable:
     def check(self) -> None:
         """Check the ranges."""
         for name in ("learning_rate", "epochs", "steps", "batch_size", "accumulation"):
-            _positive(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
         for name in ("save_steps", "logging_steps", "max_grad_norm", "max_tokens"):
-            _positive(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
+        check_not_negative("weight_decay", self.weight_decay)
         if self.epochs is not None and self.steps is not None:
             raise TrainingError("steps and epochs say the same; give one of them.")
         if not 0 <= self.warmup < 1:
@@ -151,7 +170,9 @@ class TaskTable:
     def check(self) -> None:
         """Check the ranges."""
         for name in ("count", "attempts"):
-            _positive(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
+        if self.count > _MOST_TASKS:
+            raise TrainingError(f"count = {self.count:,} is above {_MOST_TASKS:,}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +213,7 @@ class RolloutTable:
         except ValueError as error:
             raise TrainingError(f"environment: {error}") from error
         for name in ("temperature", "max_steps", "max_tokens", "concurrency"):
-            _positive(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
         if self.kind and self.environment != "calculator":
             raise TrainingError("kind is for the environment 'calculator' alone.")
         if (self.policy != "transformers") != (self.url is not None):
@@ -214,7 +235,7 @@ class DataTable:
 
     def check(self) -> None:
         """Check that one source is named."""
-        _positive("limit", self.limit)
+        check_positive("limit", self.limit)
         if self.where is not None and self.selection is not None:
             raise TrainingError("where and selection both say which runs; give one of them.")
 
@@ -258,6 +279,11 @@ class JobConfig:
         """A path of the file as seen from here; a URI stays. ``{seed}`` in it is the seed."""
         path = path.replace("{seed}", str(self.job.seed))
         return path if "://" in path else str(self.path.parent / path)
+
+    @property
+    def base(self) -> Path | None:
+        """The folder of ``[model] base`` as seen from here; None where a model is made."""
+        return None if self.model.base is None else Path(self.located(self.model.base))
 
     def error(self, message: str, *keys: str | int) -> TrainingError:
         """An error about the file, or about a key of it."""
@@ -349,11 +375,20 @@ def _rollouts(top: Table) -> RolloutTable:
 
 
 def _check_places(made: JobConfig) -> None:
-    base, selection = made.model.base, made.data.selection
-    if base is not None and not (Path(made.located(base)) / "config.json").is_file():
+    folder, selection = made.base, made.data.selection
+    if folder is not None and not holds_weights(folder):
         message = (
-            f"{made.located(base)} is no folder of a model: it has no config.json. Give one that "
-            "save_pretrained wrote, or the output of a job that has ended, such as runs/warm/model."
+            f"{folder} is no folder of a model: it has no config.json or adapter_config.json. Give "
+            "one that save_pretrained wrote, or the output of a job that has ended, such as "
+            "runs/warm/model."
+        )
+        raise made.error(message, "model", "base")
+    served = made.rollouts is not None and made.rollouts.policy == "vllm"
+    if folder is not None and served and made.model.lora is not None and holds_adapter(folder):
+        message = (
+            f"{folder} is an adapter, and a server puts no adapter over another. Give base a "
+            "folder of whole weights, which merge_and_unload of peft makes, or leave out "
+            "[model.lora]."
         )
         raise made.error(message, "model", "base")
     if selection is not None and not Path(made.located(selection)).is_file():

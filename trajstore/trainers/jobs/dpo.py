@@ -15,12 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajstore.errors import TrainingError
-from trajstore.rollouts import Limits, Policy, SearchOptions, Task, record_searches
+from trajstore.rollouts import (
+    Limits,
+    Policy,
+    PolicyCritic,
+    SearchOptions,
+    Task,
+    record_searches,
+)
 from trajstore.schema import LABEL_SCHEMA, Trajectory
 from trajstore.store import Reader
 from trajstore.trainers.jobs.preference import DpoTable, Paired, pairs_of, with_reference
+from trajstore.trainers.jobs.report import JobReport
 from trajstore.trainers.jobs.rounds import Rounds
-from trajstore.trainers.jobs.run import JobReport, JobRun
+from trajstore.trainers.jobs.run import JobRun
 from trajstore.trainers.jobs.sampling import maker_of
 from trajstore.trainers.jobs.stored import StoredRuns, runs_of_data, stored_runs, task_draw
 
@@ -40,7 +48,7 @@ def _offline(job: JobRun, settings: DpoTable) -> JobReport:
     found = pairs_of(job, stored, _labels(job.reader, stored), settings)
     results: dict[str, Any] = {"runs": len(stored.runs), **_told(found)}
     if not found.pairs:
-        raise TrainingError(f"{len(stored.runs):,} runs give no pair; trajstore pairs tells why")
+        raise TrainingError(_none(stored, found))
     start = job.fresh_model()
     reference = None if settings.reference == "stored" else start
     pairs = with_reference(job, found.pairs, reference)
@@ -102,34 +110,48 @@ class _Online(Rounds):
 
     def _searched(self, policy: Policy, tasks: Sequence[Task], version: str) -> list[Trajectory]:
         job, settings = self.job, self._settings
-        table = job.config.need_rollouts()
-        if job.recall("searched") != version:
-            record_searches(
-                job.store,
-                maker_of(table),
-                [policy],
-                tasks,
-                options=SearchOptions(
-                    iterations=settings.attempts,
-                    expand=settings.expand,
-                    depth=table.max_steps,
-                    alpha=settings.alpha,
-                    stop_on_success=False,
-                ),
-                seed=job.config.job.seed,
-                limits=Limits(concurrency=table.concurrency),
-            )
-            job.remember("searched", version)
+        table, seed = job.config.need_rollouts(), job.config.job.seed
+        record_searches(
+            job.store,
+            maker_of(table),
+            [policy],
+            job.share(tasks),
+            options=SearchOptions(
+                iterations=settings.attempts,
+                expand=settings.expand,
+                depth=table.max_steps,
+                alpha=settings.alpha,
+                critic=PolicyCritic(policy, seed=seed) if settings.self_critique else None,
+                seconds=None,
+                stop_on_success=False,
+            ),
+            seed=seed,
+            limits=Limits(concurrency=table.concurrency),
+            resume=True,
+            progress=job.sampler(f"searches of {version}").shown,
+        )
         where = f"policy_version = '{job.version(version)}' AND list_contains(tags, 'lats')"
-        return list(job.store.scan(where))
+        return list(job.settled().scan(where))
 
 
 def _labels(reader: Reader, stored: StoredRuns) -> pa.Table:
     """Labels on those runs."""
     columns = ", ".join(LABEL_SCHEMA.names)
-    found = reader.query(f"SELECT {columns} FROM labels").read_all().cast(LABEL_SCHEMA)
+    query = f"SELECT {columns} FROM labels ORDER BY trajectory_id, name, step_index, evaluator"
+    found = reader.query(query).read_all().cast(LABEL_SCHEMA)
     ids = pa.array([r.trajectory_id for r in stored.runs], pa.string())
     return found.filter(pc.is_in(found.column("trajectory_id"), value_set=ids))
+
+
+def _none(stored: StoredRuns, found: Paired) -> str:
+    """What to say where there is no pair to train on."""
+    refused, cut = found.counts["refused"], found.counts["cut"]
+    if refused + cut:
+        return (
+            f"all {refused + cut:,} pairs are left out: {cut:,} of which a side is cut to "
+            f"max_tokens, {refused:,} of which a side gives no row, or several; raise max_tokens"
+        )
+    return f"{len(stored.runs):,} runs give no pair; trajstore pairs tells why"
 
 
 def _told(found: Paired) -> dict[str, int]:

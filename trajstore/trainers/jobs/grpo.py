@@ -26,9 +26,12 @@ from trajstore.pairs import (
 )
 from trajstore.rollouts import Policy
 from trajstore.schema import Trajectory
+from trajstore.trainers.jobs.config import check_not_negative, check_positive
 from trajstore.trainers.jobs.curriculum import TaskChoice, TaskChooser, tried
+from trajstore.trainers.jobs.examples import Examples
+from trajstore.trainers.jobs.report import JobReport
 from trajstore.trainers.jobs.rounds import Rounds
-from trajstore.trainers.jobs.run import Examples, JobReport, JobRun
+from trajstore.trainers.jobs.run import JobRun
 from trajstore.trainers.jobs.stored import StoredRuns, runs_of_data, stored_runs
 from trajstore.trainers.logprobs import with_logprobs
 from trajstore.trainers.losses import Aggregation, Ratio
@@ -97,6 +100,11 @@ class GrpoTable:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise TrainingError(f"{name} starts at 1, not {value}.")
+        check_positive("tis_cap", self.tis_cap)
+        check_positive("clip_high", self.clip_high)
+        check_not_negative("kl_coef", self.kl_coef)
+        if not 0 < self.clip_low < 1:
+            raise TrainingError(f"clip_low is between 0 and 1, not {self.clip_low}.")
         if self.attempts < 2:
             raise TrainingError(f"attempts = {self.attempts} compares nothing; give 2 or more.")
         if self.max_staleness < 0 or not 0 <= self.explore <= 1:
@@ -191,7 +199,7 @@ def _offline(job: JobRun, settings: GrpoTable) -> JobReport:
     examples = _examples(job, settings, stored, groups)
     rows = _anchored(job, settings, examples.rows, start, None)
     model = job.train("model", start, rows, settings.objective(_longest(rows)))
-    results |= {"rows": len(rows), "refused": len(examples.refused)}
+    results |= {"rows": len(rows), "refused": len(examples.refused), **examples.unused}
     job.log(**results)
     if job.tasks.held_out:
         found = job.evaluate(job.policy(model, "model"), "model")
@@ -231,7 +239,7 @@ class _Online(Rounds):
         examples = _examples(job, settings, stored, groups)
         start = job.fresh_model(checkpoint)
         rows = _anchored(job, settings, examples.rows, start, checkpoint)
-        told["rows"] = len(rows)
+        told |= {"rows": len(rows), **examples.unused}
         job.log(**told)
         job.train(f"iteration-{number}", start, rows, settings.objective(_longest(rows)))
         return told

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trajstore.trainers.jobs.config import JobConfig
 from trajstore.trainers.jobs.dpo import run_dpo
 from trajstore.trainers.jobs.grpo import GrpoTable, run_grpo
 from trajstore.trainers.jobs.preference import DpoTable
+from trajstore.trainers.jobs.report import JobReport
 from trajstore.trainers.jobs.rft import RftTable, run_rft
-from trajstore.trainers.jobs.run import JobReport, JobRun
+from trajstore.trainers.jobs.run import JobRun
 from trajstore.trainers.jobs.sft import SftTable, run_sft
 from trajstore.trainers.jobs.star import StarTable, run_star
 
@@ -23,15 +25,19 @@ class JobKind:
     """The table that only it has, named as the kind."""
     work: Callable[[JobRun], JobReport]
     """What it does."""
-    samples: bool
-    """Whether it needs ``[rollouts]`` with tasks."""
+    samples: Callable[[JobConfig], bool]
+    """Whether a job needs ``[rollouts]`` with tasks."""
+
+
+def _is_online(config: JobConfig) -> bool:
+    return bool(config.settings.mode == "online")
 
 
 KINDS: Mapping[str, JobKind] = {
-    "sft": JobKind(settings=SftTable, work=run_sft, samples=False),
-    "star": JobKind(settings=StarTable, work=run_star, samples=True),
-    "rft": JobKind(settings=RftTable, work=run_rft, samples=True),
-    "dpo": JobKind(settings=DpoTable, work=run_dpo, samples=False),
-    "grpo": JobKind(settings=GrpoTable, work=run_grpo, samples=False),
+    "sft": JobKind(settings=SftTable, work=run_sft, samples=lambda _: False),
+    "star": JobKind(settings=StarTable, work=run_star, samples=lambda _: True),
+    "rft": JobKind(settings=RftTable, work=run_rft, samples=lambda _: True),
+    "dpo": JobKind(settings=DpoTable, work=run_dpo, samples=_is_online),
+    "grpo": JobKind(settings=GrpoTable, work=run_grpo, samples=_is_online),
 }
 """Every kind of job."""

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from trajstore._optional import require
-from trajstore.errors import TrainingError
+from trajstore.rollouts.policies.checkpoints import holds_adapter, load_causal, load_words
 from trajstore.rollouts.templates import BARE, CHATML, ChatTemplate, template_of
 from trajstore.trainers.jobs.config import ModelTable, TemplateName
 from trajstore.trainers.trainer import with_lora
-
-_ADAPTER = "adapter_config.json"
 
 
 def quiet_transformers() -> Any:
@@ -23,18 +21,13 @@ def quiet_transformers() -> Any:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer of a folder.
+    """The tokenizer of a folder of whole weights, or of an adapter.
 
     Raises:
         TrainingError: there is none.
     """
-    transformers = quiet_transformers()
-    try:
-        return transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise TrainingError(
-            f"{folder} has no tokenizer that loads: {error}", path=folder
-        ) from error
+    quiet_transformers()
+    return load_words(folder)
 
 
 def load_template(name: TemplateName, tokenizer: Any) -> ChatTemplate:
@@ -58,7 +51,7 @@ def load_model(table: ModelTable, base: Path, checkpoint: Path | None, *, seed: 
     """
     torch = require("torch", extra="train", purpose="Training")
     torch.manual_seed(seed)
-    adapter = checkpoint is not None and (checkpoint / _ADAPTER).is_file()
+    adapter = checkpoint is not None and holds_adapter(checkpoint)
     model = _whole(base if adapter or checkpoint is None else checkpoint, table)
     if adapter:
         peft = require("peft", extra="train", purpose="Training adapters")
@@ -70,13 +63,22 @@ def load_model(table: ModelTable, base: Path, checkpoint: Path | None, *, seed: 
     return model.to("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def merge(table: ModelTable, adapter: Path, to: Path) -> None:
+    """Write an adapter and its base as one model of whole weights, with the tokenizer.
+
+    Args:
+        table: how weights are kept.
+        adapter: folder of the adapter.
+        to: where to.
+
+    Raises:
+        TrainingError: the base is not there, or does not load.
+    """
+    _whole(adapter, table).save_pretrained(to)
+    load_tokenizer(adapter).save_pretrained(to)
+
+
 def _whole(folder: Path, table: ModelTable) -> Any:
     torch = require("torch", extra="train", purpose="Training")
-    transformers = quiet_transformers()
-    try:
-        return transformers.AutoModelForCausalLM.from_pretrained(
-            folder, dtype=getattr(torch, table.dtype), local_files_only=True
-        )
-    except (OSError, ValueError) as error:
-        message = f"{folder} has no model that loads: {error}"
-        raise TrainingError(message, path=folder) from error
+    quiet_transformers()
+    return load_causal(folder, dtype=getattr(torch, table.dtype))

@@ -25,6 +25,8 @@ from trajstore.pairs import (
 )
 from trajstore.pairs.step_level import StepPolicy
 from trajstore.schema import Trajectory
+from trajstore.trainers.jobs.config import check_not_negative, check_positive
+from trajstore.trainers.jobs.examples import unused_of
 from trajstore.trainers.jobs.run import JobRun
 from trajstore.trainers.jobs.stored import StoredRuns
 from trajstore.trainers.logprobs import with_logprobs
@@ -56,6 +58,9 @@ class DpoTable:
     """Sample by tree search (LATS) instead; ``attempts`` is then its iterations."""
     expand: int = 4
     """Samples at a node of the search."""
+    self_critique: bool = False
+    """Ask the policy itself what each new place of the search is worth, from 0 to 10 (AgentQ); its
+    answers are labels ``q_critic``. The model must be able to judge."""
     levels: tuple[Level, ...] = ("trajectory", "step")
     """What is paired: whole runs, next actions at one place, or both."""
     pairing: Policy = "best_worst"
@@ -100,6 +105,11 @@ class DpoTable:
             raise TrainingError(f"attempts = {self.attempts} compares nothing; give 2 or more.")
         if not self.levels:
             raise TrainingError("levels is empty; give 'trajectory', 'step', or both.")
+        if self.self_critique and not self.search:
+            raise TrainingError("self_critique is about a search; give search = true, too.")
+        check_positive("beta", self.beta)
+        check_positive("later_beta", self.later_beta)
+        check_not_negative("nll_weight", self.nll_weight)
         if not 0 <= self.alpha <= 1:
             raise TrainingError(f"alpha is from 0 to 1, not {self.alpha}.")
 
@@ -117,7 +127,8 @@ class Paired:
     pairs: list[Pair]
     """Without the reference's log-probabilities."""
     counts: dict[str, int]
-    """Pairs by level, and ``refused``: those of which a side gave no single row."""
+    """Pairs by level; those left out as ``refused`` (a side gave no single row) and ``cut`` (a side
+    lost steps to ``max_tokens``); and runs of which something stored is not used."""
 
 
 def pairs_of(job: JobRun, stored: StoredRuns, labels: pa.Table, settings: DpoTable) -> Paired:
@@ -135,13 +146,16 @@ def pairs_of(job: JobRun, stored: StoredRuns, labels: pa.Table, settings: DpoTab
     rules = RunRules(criterion=settings.criterion, truncated=settings.truncated)
     runs = {r.trajectory_id: r for r in stored.runs}
     made: list[Pair] = []
-    counts = {"refused": 0}
+    counts = {"refused": 0, "cut": 0}
     for level in dict.fromkeys(settings.levels):
         table = _table(level, stored, labels, settings, rules)
         found = [_pair(job, runs, row) for row in _rows(table)]
-        counts[level] = sum(p is not None for p in found)
-        counts["refused"] += sum(p is None for p in found)
-        made += [p for p in found if p is not None]
+        for why in ("refused", "cut"):
+            counts[why] += found.count(why)
+        whole = [p for p in found if isinstance(p, Pair)]
+        counts[level] = len(whole)
+        made += whole
+    counts |= unused_of(row for p in made for row in (p.chosen, p.rejected))
     return Paired(pairs=made, counts=counts)
 
 
@@ -210,9 +224,10 @@ def _rows(table: pa.Table) -> Iterator[_Row]:
         yield _Row(**given)
 
 
-def _pair(job: JobRun, runs: dict[str, Trajectory], row: _Row) -> Pair | None:
-    """The two rows of a pair; None where a side has none, or several.
+def _pair(job: JobRun, runs: dict[str, Trajectory], row: _Row) -> Pair | Literal["refused", "cut"]:
+    """The two rows of a pair, or why there is none.
 
+    A side that is cut would be preferred, or not, for an end that its row does not show.
     What the policy did wrong is rejected also if it could not be parsed; it is never chosen.
     """
     options = job.row_options()
@@ -220,7 +235,9 @@ def _pair(job: JobRun, runs: dict[str, Trajectory], row: _Row) -> Pair | None:
     all_of_it = replace(options, train_format_errors=True)
     rejected = _side(job, runs[row.rejected_id], row.rejected_step, row, all_of_it)
     if chosen is None or rejected is None:
-        return None
+        return "refused"
+    if chosen.cut_steps or rejected.cut_steps:
+        return "cut"
     return Pair(chosen=chosen, rejected=rejected)
 
 
@@ -249,7 +266,8 @@ def with_reference(job: JobRun, pairs: list[Pair], reference: Any) -> list[Pair]
     """
     sides = [p.chosen for p in pairs] + [p.rejected for p in pairs]
     if reference is not None:
-        sides = with_logprobs(sides, reference, "ref_logprobs")
+        bare = job.config.settings.reference != "previous"
+        sides = with_logprobs(sides, reference, "ref_logprobs", bare=bare)
     elif lacking := [r.trajectory_id for r in sides if r.old_logprobs is None]:
         message = (
             f"{len(lacking)} sides of pairs have no stored log-probabilities, the first of run "

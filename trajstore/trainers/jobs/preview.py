@@ -67,6 +67,9 @@ class Preview:
     """Reason -> runs that gave no row for it."""
     first_refused: Mapping[str, str]
     """Reason -> the first such run, with all that was said of it."""
+    unused: Mapping[str, int]
+    """What runs have stored and is not used -> so many runs, such as token ids of another
+    tokenizer."""
     train_tasks: int
     """Tasks that would be attempted and trained on."""
     held_out_tasks: int
@@ -103,8 +106,8 @@ def preview_job(
         store = Store(uri, create=False)
     with tempfile.TemporaryDirectory() as folder:
         job = JobRun(config, store, scratch=Path(folder) / "job")
-        needs = not KINDS[kind].samples or config.data.where or config.data.selection
-        return _preview(job, with_rows=bool(needs))
+        reads = kind == "rft" and (config.data.where or config.data.selection)
+        return _preview(job, with_rows=bool(reads) or not KINDS[kind].samples(config))
 
 
 def _preview(job: JobRun, *, with_rows: bool) -> Preview:
@@ -131,6 +134,11 @@ def _preview(job: JobRun, *, with_rows: bool) -> Preview:
         cut=sum(bool(r.cut_steps) for r in rows),
         refused=dict(refused.most_common()),
         first_refused=first,
+        unused=dict(
+            Counter(
+                why for _, why in sorted({(r.trajectory_id, w) for r in rows for w in r.unused})
+            )
+        ),
         train_tasks=len(job.tasks.train),
         held_out_tasks=len(job.tasks.held_out),
         shown=tuple(rendered(r, job.tokenizer) for r in rows[:SHOWN]),

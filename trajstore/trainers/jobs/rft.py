@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from trajstore.errors import TrainingError
 from trajstore.schema import Trajectory, canonical_action, counted
-from trajstore.trainers.jobs.run import JobReport, JobRun
+from trajstore.trainers.jobs.report import JobReport
+from trajstore.trainers.jobs.run import JobRun
 from trajstore.trainers.objectives import Sft
 
 
@@ -59,6 +60,7 @@ def run_rft(job: JobRun) -> JobReport:
         "kept": len(kept),
         "rows": len(made.rows),
         "refused": len(made.refused),
+        **made.unused,
     }
     job.log(version="base", **{f"train/{name}": value for name, value in results.items()})
     if job.tasks.held_out:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trajstore.rollouts import Policy
-from trajstore.trainers.jobs.run import JobReport, JobRun
+from trajstore.trainers.jobs.report import JobReport
+from trajstore.trainers.jobs.run import JobRun
 
 
 class Rounds(ABC):
@@ -41,9 +42,10 @@ class Rounds(ABC):
         self.job = job
         self._iterations = iterations
         self._before = before
-        self.done: list[dict[str, Any]] = job.recall("iterations", [])
+        known = job.recall("rounds", {"told": [], "held_out": []})
+        self.done: list[dict[str, Any]] = known["told"]
         """What each round told."""
-        self._rates: list[float] = job.recall("held_out", [])
+        self._rates: list[float] = known["held_out"]
 
     @abstractmethod
     def round(self, policy: Policy, number: int) -> dict[str, Any] | None:
@@ -64,8 +66,9 @@ class Rounds(ABC):
     def run(self) -> JobReport:
         """All rounds that are not done yet."""
         policy = self._policy(len(self.done))
-        if self._before and not self.done:
+        if self._before and not self._rates:
             self._measure(policy, 0)
+            self._remember()
         while (reason := self.ended()) is None:
             number = len(self.done) + 1
             told = self.round(policy, number)
@@ -75,7 +78,7 @@ class Rounds(ABC):
             policy = self._policy(number)
             self._measure(policy, number)
             self.done = [*self.done, told]
-            self.job.remember("iterations", self.done)
+            self._remember()
         results = {"iterations": len(self.done), "ended": reason, "held_out": self._rates}
         return self.job.report(self.checkpoint(len(self.done)), results)
 
@@ -84,14 +87,16 @@ class Rounds(ABC):
         return self.job.folder / f"iteration-{number}" if number else None
 
     def _policy(self, number: int) -> Policy:
-        model = self.job.fresh_model(self.checkpoint(number))
-        return self.job.policy(model, f"iteration-{number}")
+        folder = self.checkpoint(number) or self.job.base
+        return self.job.policy(folder, f"iteration-{number}")
 
     def _measure(self, policy: Policy, number: int) -> None:
         job = self.job
         if not job.tasks.held_out:
             return
         found = job.evaluate(policy, f"iteration-{number}")
-        place = number if self._before else number - 1
-        self._rates = [*self._rates[:place], found.success_rate]
-        job.remember("held_out", self._rates)
+        self._rates = [*self._rates, found.success_rate]
+
+    def _remember(self) -> None:
+        """Keep what is done as one value, so that no round is half remembered."""
+        self.job.remember("rounds", {"told": self.done, "held_out": self._rates})

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
-from trajstore.errors import SnapshotError, TrainingError
-from trajstore.filters import Selection
 from trajstore.rollouts import Limits, Policy, Task, VllmServerPolicy
 from trajstore.rollouts.dialect import Dialect
+from trajstore.rollouts.policies.checkpoints import holds_adapter
 from trajstore.schema import Trajectory
 from trajstore.trainers.jobs.acting import local, served
 from trajstore.trainers.jobs.config import JobConfig
-from trajstore.trainers.jobs.models import load_model, load_template, load_tokenizer
+from trajstore.trainers.jobs.data import JobData
+from trajstore.trainers.jobs.examples import Examples, examples_of
+from trajstore.trainers.jobs.inputs import check_inputs, inputs_of
+from trajstore.trainers.jobs.models import load_model, load_template, load_tokenizer, merge
+from trajstore.trainers.jobs.processes import ALONE, Processes
+from trajstore.trainers.jobs.report import JobReport, Progress
 from trajstore.trainers.jobs.sampling import (
     Evaluated,
     JobTasks,
     Sampler,
     Split,
     evaluated,
+    free_series,
     limits_of,
     maker_of,
     tasks_of,
@@ -33,55 +37,13 @@ from trajstore.trainers.jobs.scratch import make_scratch
 from trajstore.trainers.jobs.state import JobState
 from trajstore.trainers.jobs.training import arguments_of, events_writer, train_in
 from trajstore.trainers.objectives import Objective
-from trajstore.trainers.rows import TokenRow
-from trajstore.trainers.tokenise import (
-    NO_FACTS,
-    Facts,
-    Refused,
-    RowOptions,
-    tokenise_all,
-)
+from trajstore.trainers.tokenise import NO_FACTS, Facts, RowOptions
 
 if TYPE_CHECKING:
     from trajstore.store import Reader, Store
 
-Progress = Callable[[str, int, int, Mapping[str, float]], None]
-"""Told what is being done, how much of it of how much, and the newest numbers."""
-
-HELD_OUT = "it is an attempt at a held-out task, which would measure memory then"
-"""Why a run at a held-out task gives no row."""
-
-_RUNS_A_READ = 256
 _TEXTS = 2000
 """Runs that a tokenizer learns from, at most."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobReport:
-    """What came of a job."""
-
-    kind: str
-    """Of job."""
-    output: Path
-    """Its folder."""
-    snapshot: int
-    """What examples were read from."""
-    model: Path | None
-    """Folder of the model that came out last."""
-    results: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers of the kind of job."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examples:
-    """Rows of runs, and what gave none."""
-
-    rows: list[TokenRow]
-    """In the order of the runs."""
-    runs: int
-    """Runs that were looked at."""
-    refused: list[Refused]
-    """Runs without a row, and why."""
 
 
 class JobRun:
@@ -99,6 +61,7 @@ class JobRun:
         fresh: bool = False,
         progress: Progress | None = None,
         scratch: Path | None = None,
+        processes: Processes = ALONE,
     ) -> None:
         """Begin, or go on where an earlier start of the same job ended.
 
@@ -109,6 +72,7 @@ class JobRun:
             fresh: remove what is there and start anew.
             progress: told what is going on.
             scratch: a folder instead of the file's; the store is then left as it is, too.
+            processes: that work at the job together, each with an instance of this class.
 
         Raises:
             TrainingError: the folder holds something else, or there is nothing to go on from.
@@ -116,71 +80,20 @@ class JobRun:
         self.config = config
         self.store = store
         self.folder = scratch or Path(config.located(config.job.output))
-        self.progress = progress
-        self._state = JobState.begin(self.folder, config.digest, resume=resume, fresh=fresh)
+        self.processes = processes
+        self.progress = progress if processes.first else None
+        self._state = JobState.begin(
+            self.folder, config.digest, resume=resume, fresh=fresh, processes=processes
+        )
         self.recall = self._state.recall
         self.remember = self._state.remember
         self._server: VllmServerPolicy | None = None
-        self.reader = self._pinned(pin=scratch is None)
+        seen = processes.once(lambda: inputs_of(config))
+        check_inputs(config, self._state, seen)
+        data = JobData(config, store, self._state, processes, pin=scratch is None)
+        self.reader, self.run_ids, self.runs = data.reader, data.run_ids, data.runs
 
     # --- what is read
-
-    def _pinned(self, *, pin: bool) -> Reader:
-        """The snapshot of the job, kept from being cleaned away."""
-        snapshot = self.recall("snapshot")
-        if snapshot is None:
-            selection = self._selection
-            asked = self.config.job.snapshot
-            if asked is None and selection is not None:
-                asked = selection.snapshot
-            reader = self.store.reader() if asked is None else self.store.at(asked)
-            snapshot = reader.snapshot.version
-            if pin:
-                self.store.pin(self.pin_name, snapshot)
-            self.remember("snapshot", snapshot)
-        try:
-            return self.store.at(snapshot)
-        except SnapshotError as error:
-            message = f"The snapshot of this job is gone: {error} Start anew with --fresh."
-            raise TrainingError(message) from error
-
-    @property
-    def pin_name(self) -> str:
-        """Name of the pin that keeps the job's snapshot readable."""
-        return f"train-{self.config.name}-{self.config.digest[:8]}"
-
-    @cached_property
-    def _selection(self) -> Selection | None:
-        file = self.config.data.selection
-        return None if file is None else Selection.read(self.config.located(file))
-
-    def run_ids(self) -> list[str]:
-        """Ids of the runs that ``[data]`` names, in ascending order; a sample where it has a limit.
-
-        Raises:
-            TrainingError: there are none.
-        """
-        data = self.config.data
-        if self._selection is not None:
-            ids = sorted(self._selection.ids())
-        else:
-            ids = [i for part in self.reader.ids(data.where) for i in part]
-        if data.limit is not None and len(ids) > data.limit:
-            draw = Random(self.config.job.seed)  # noqa: S311 - a seeded choice, no secret
-            ids = sorted(draw.sample(ids, data.limit))
-        if not ids:
-            message = (
-                f"No run of snapshot {self.reader.snapshot.version} fits [data]; trajstore query "
-                "shows what there is."
-            )
-            raise self.config.error(message, "data", "where")
-        return ids
-
-    def runs(self, ids: Sequence[str] | None = None) -> Iterator[Trajectory]:
-        """Runs of the job's snapshot, a few hundred in memory; those of ``[data]`` where None."""
-        chosen = self.run_ids() if ids is None else ids
-        for start in range(0, len(chosen), _RUNS_A_READ):
-            yield from self.reader.get_many(chosen[start : start + _RUNS_A_READ])
 
     def examples(
         self,
@@ -196,35 +109,14 @@ class JobRun:
             facts: what is known of each.
             options: choices for all; those of the file where None.
         """
-        rows: list[TokenRow] = []
-        refused: list[Refused] = []
-        made = tokenise_all(
-            self._not_held_out(runs, refused),
+        return examples_of(
+            runs,
             self.tokenizer,
             self.template,
+            held_out={t.task_id for t in self.tasks.held_out},
             facts=facts,
             options=options or self.row_options(),
         )
-        looked = 0
-        for found in made:
-            looked += 1
-            if isinstance(found, Refused):
-                refused.append(found)
-            else:
-                rows += found
-        looked += sum(r.reason == HELD_OUT for r in refused)
-        return Examples(rows=rows, runs=looked, refused=refused)
-
-    def _not_held_out(
-        self, runs: Iterable[Trajectory], refused: list[Refused]
-    ) -> Iterator[Trajectory]:
-        """The runs but those at held-out tasks, which are refused."""
-        held_out = {t.task_id for t in self.tasks.held_out}
-        for run in runs:
-            if run.task_id in held_out:
-                refused.append(Refused(trajectory_id=run.trajectory_id, reason=HELD_OUT))
-            else:
-                yield run
 
     def row_options(self) -> RowOptions:
         """Choices about rows, as the file says."""
@@ -237,31 +129,43 @@ class JobRun:
 
     @cached_property
     def base(self) -> Path:
-        """Folder of the weights that the job starts from; made from scratch where asked for."""
+        """Folder of the whole weights that the job starts from: given, merged, or from scratch."""
+        given = self.config.base
+        if given is not None and not holds_adapter(given):
+            return given
+        if given is not None:
+            merged = self.folder / "base"
+            self._once("merged", lambda: merge(self.config.model, given, merged))
+            return merged
+        self._once("scratch", self._make_scratch)
+        return self._scratch
+
+    def _once(self, name: str, make: Callable[[], None]) -> None:
+        if not self.recall(name):
+            self.processes.once(make)
+            self.remember(name, True)
+
+    @property
+    def _scratch(self) -> Path:
+        return self.folder / "scratch"
+
+    def _make_scratch(self) -> None:
         table = self.config.model
-        if table.base is not None:
-            return Path(self.config.located(table.base))
         assert table.scratch is not None
-        folder = self.folder / "scratch"
-        if not self.recall("scratch"):
-            template = load_template(table.template, None)
-            ids = self.run_ids()
-            step = max(1, len(ids) // _TEXTS)
-            make_scratch(
-                table.scratch,
-                self.runs(ids[::step]),
-                template,
-                folder,
-                seed=self.config.job.seed,
-                options=self.row_options(),
-            )
-            self.remember("scratch", True)
-        return folder
+        ids = self.run_ids()
+        make_scratch(
+            table.scratch,
+            self.runs(ids[:: max(1, len(ids) // _TEXTS)]),
+            load_template(table.template, None),
+            self._scratch,
+            seed=self.config.job.seed,
+            options=self.row_options(),
+        )
 
     @cached_property
     def tokenizer(self) -> Any:
         """Of the base."""
-        return load_tokenizer(self.base)
+        return load_tokenizer(self.config.base or self.base)
 
     @cached_property
     def template(self) -> Any:
@@ -324,6 +228,7 @@ class JobRun:
             tokenizer=self.tokenizer,
             events=self.folder / "tensorboard" / name if table.tensorboard else None,
             shown=self._shown(f"training {name}"),
+            processes=self.processes,
         )
 
     # --- what acts
@@ -341,19 +246,11 @@ class JobRun:
         that a version always means the same weights.
         """
         known: str | None = self.recall("series")
-        if known is not None:
-            return known
-        wanted = f"{self.config.name}-s{self.config.job.seed}"
-        query = "SELECT DISTINCT split_part(policy_version, '/', 1) AS series FROM trajectories"
-        found = self.store.query(f"{query} WHERE policy_version IS NOT NULL").read_all()
-        taken = set(map(str, found.column(0)))
-        number = 1
-        made = wanted
-        while made in taken:
-            number += 1
-            made = f"{wanted}-{number}"
-        self.remember("series", made)
-        return made
+        if known is None:
+            wanted = f"{self.config.name}-s{self.config.job.seed}"
+            known = self.processes.once(lambda: free_series(self.store, wanted))
+            self.remember("series", known)
+        return known
 
     def version(self, name: str) -> str:
         """The policy version of some weights of this job, such as ``star-s0/iteration-1``."""
@@ -371,9 +268,17 @@ class JobRun:
             EndpointError: the server does not take the weights.
         """
         told = self.version(version)
-        if self.config.need_rollouts().policy == "vllm":
+        if self._is_served:
             folder = model if isinstance(model, Path) else None
-            self._server = served(self.config, self.dialect, self.base, folder, told, self._server)
+            self._server = served(
+                self.config,
+                self.dialect,
+                self.base,
+                folder,
+                told,
+                self._server,
+                sends=self.processes.first,
+            )
             return self._server
         loaded = self.fresh_model(model) if isinstance(model, Path) else model
         return local(self.config, self.dialect, loaded, told)
@@ -410,12 +315,29 @@ class JobRun:
             tags=(split,),
         )
 
+    @property
+    def _is_served(self) -> bool:
+        return self.config.need_rollouts().policy == "vllm"
+
+    def share(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """The tasks that this process samples at; where a server samples, the first asks it all."""
+        if self._is_served:
+            return tasks if self.processes.first else ()
+        return self.processes.share(tasks)
+
+    def settled(self) -> Reader:
+        """The store once every process has written what it sampled; the same snapshot for all."""
+        self.processes.wait()
+        return self.store.at(self.processes.once(self.store.snapshot))
+
     def sampler(self, what: str) -> Sampler:
         """What lets policies act and stores their runs; ``what`` is told to those who watch."""
         shown = self._shown(what)
         return Sampler(
             store=self.store,
             seed=self.config.job.seed,
+            share=self.share,
+            settled=self.settled,
             shown=None if shown is None else lambda done, of: shown(done, of, {}),
         )
 
@@ -431,7 +353,7 @@ class JobRun:
         runs = self.rollouts(
             policy, self.tasks.held_out, attempts=attempts, version=version, split="held-out"
         )
-        found = evaluated(runs)
+        found = evaluated(runs, attempts * len(self.tasks.held_out))
         self.log(version=version, **{f"held_out/{k}": v for k, v in asdict(found).items()})
         return found
 
@@ -439,6 +361,8 @@ class JobRun:
 
     def log(self, **numbers: Any) -> None:
         """Append a line to the job's metrics, and its numbers to TensorBoard's events."""
+        if not self.processes.first:
+            return
         self._state.log(numbers)
         if self._events is None:
             return

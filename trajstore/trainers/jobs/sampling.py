@@ -23,7 +23,7 @@ from trajstore.schema import Trajectory
 from trajstore.trainers.jobs.config import JobConfig, RolloutTable, TaskTable
 
 if TYPE_CHECKING:
-    from trajstore.store import Store
+    from trajstore.store import Reader, Store
 
 Split = Literal["train", "held-out"]
 """Whether runs may be trained on; a tag of each run."""
@@ -39,6 +39,8 @@ class Evaluated:
     """Mean of the rewards; unknown ones count as 0."""
     n: int
     """Attempts."""
+    failed: int = 0
+    """Of them those that ended for technical reasons, and count as not solved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,10 @@ class Sampler:
     """Where runs go, and come back from."""
     seed: int
     """Of the attempts."""
+    share: Callable[[Sequence[Task]], Sequence[Task]]
+    """The tasks that this process attempts, of those of all."""
+    settled: Callable[[], Reader]
+    """The store once every process is done."""
     shown: Callable[[int, int], None] | None = None
     """Told after each attempt how many of how many have ended."""
 
@@ -137,7 +143,8 @@ class Sampler:
     ) -> list[Trajectory]:
         """Attempts at tasks, each stored as it ends, ordered by task and attempt.
 
-        What the store has already is read back and not done again.
+        What the store has already is read back and not done again. Of several processes each does
+        its share, and all get what all did.
 
         Args:
             make: makes the environment.
@@ -151,13 +158,16 @@ class Sampler:
         Raises:
             TrainingError: every attempt failed for technical reasons.
         """
-        known = {r.trajectory_id for r in self._stored(policy.version, tags)}
-        total, done, error = len(tasks) * attempts, len(known), None
+        own = self.share(tasks)
+        mine = {t.task_id for t in own}
+        stored = self._stored(self.store.reader(), policy.version, tags)
+        known = {r.trajectory_id for r in stored if r.task_id in mine}
+        total, done, error = len(own) * attempts, len(known), None
         with self.store.writer() as writer:
             for run in run_rollouts(
                 make,
                 policy,
-                tasks,
+                own,
                 attempts=attempts,
                 seed=self.seed,
                 limits=limits,
@@ -171,33 +181,58 @@ class Sampler:
                 if self.shown is not None:
                     self.shown(done, total)
         wanted = {t.task_id: place for place, t in enumerate(tasks)}
-        found = [r for r in self._stored(policy.version, tags) if r.task_id in wanted]
+        stored = self._stored(self.settled(), policy.version, tags)
+        found = [r for r in stored if r.task_id in wanted]
         if error is not None and not found:
             raise TrainingError(f"every attempt failed; the first: {error}")
         return sorted(found, key=lambda r: (wanted[r.task_id], r.attempt or 0, r.trajectory_id))
 
-    def _stored(self, version: str | None, tags: Sequence[str]) -> list[Trajectory]:
+    @staticmethod
+    def _stored(reader: Reader, version: str | None, tags: Sequence[str]) -> list[Trajectory]:
         named = _quoted(version or "")
         tagged = "".join(f" AND list_contains(tags, {_quoted(t)})" for t in tags)
-        return list(self.store.scan(f"policy_version = {named}{tagged}"))
+        return list(reader.scan(f"policy_version = {named}{tagged}"))
 
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def evaluated(runs: Sequence[Trajectory]) -> Evaluated:
-    """The rates of some runs.
+def free_series(store: Store, wanted: str) -> str:
+    """What policy versions may begin with: as wanted, with a number where the store has such runs.
+
+    Args:
+        store: whose runs have versions.
+        wanted: such as ``star-s0``.
+    """
+    query = "SELECT DISTINCT split_part(policy_version, '/', 1) AS series FROM trajectories"
+    found = store.query(f"{query} WHERE policy_version IS NOT NULL").read_all()
+    taken = set(map(str, found.column(0)))
+    number = 1
+    made = wanted
+    while made in taken:
+        number += 1
+        made = f"{wanted}-{number}"
+    return made
+
+
+def evaluated(runs: Sequence[Trajectory], attempts: int) -> Evaluated:
+    """The rates of some attempts.
+
+    Args:
+        runs: those that ended by themselves or at a limit.
+        attempts: all that were made; what is missing ended for technical reasons.
 
     Raises:
         TrainingError: there are none.
     """
-    if not runs:
+    if not attempts:
         raise TrainingError("there is no run to measure; give [rollouts.held_out] a count")
     return Evaluated(
-        success_rate=sum(r.success is True for r in runs) / len(runs),
-        mean_reward=sum(r.reward or 0.0 for r in runs) / len(runs),
-        n=len(runs),
+        success_rate=sum(r.success is True for r in runs) / attempts,
+        mean_reward=sum(r.reward or 0.0 for r in runs) / attempts,
+        n=attempts,
+        failed=attempts - len(runs),
     )
 
 

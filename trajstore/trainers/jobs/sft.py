@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trajstore.errors import TrainingError
-from trajstore.trainers.jobs.run import Examples, JobReport, JobRun
+from trajstore.trainers.jobs.examples import Examples
+from trajstore.trainers.jobs.report import JobReport
+from trajstore.trainers.jobs.run import JobRun
 from trajstore.trainers.objectives import Sft
 
 
@@ -21,7 +23,7 @@ class SftTable:
 def run_sft(job: JobRun) -> JobReport:
     """Train on the runs that ``[data]`` names, then measure on held-out tasks if there are any."""
     settings: SftTable = job.config.settings
-    if settings.before and job.tasks.held_out:
+    if settings.before and job.tasks.held_out and not job.recall("base_measured"):
         job.evaluate(job.policy(job.base, "base"), "base")
         job.remember("base_measured", True)
     examples = sft_examples(job)
@@ -30,6 +32,7 @@ def run_sft(job: JobRun) -> JobReport:
         "runs": examples.runs,
         "rows": len(examples.rows),
         "refused": len(examples.refused),
+        **examples.unused,
     }
     if job.tasks.held_out:
         found = job.evaluate(job.policy(model, "model"), "model")

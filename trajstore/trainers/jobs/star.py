@@ -15,7 +15,8 @@ from trajstore.errors import TrainingError
 from trajstore.rollouts import Policy, Task
 from trajstore.schema import Trajectory
 from trajstore.trainers.jobs.rationalise import HINT, hinted, without_hint
-from trajstore.trainers.jobs.run import JobReport, JobRun
+from trajstore.trainers.jobs.report import JobReport
+from trajstore.trainers.jobs.run import JobRun
 from trajstore.trainers.jobs.sampling import limits_of, maker_of, versioned
 from trajstore.trainers.objectives import Sft
 from trajstore.trainers.tokenise import Facts
@@ -152,6 +153,7 @@ def _iterated(job: JobRun, settings: StarTable, number: int, model: Path) -> Pat
             "train/rationalised": len(explained),
             "train/unsolved": len(unsolved) - len(explained),
             "train/refused": len(made.refused),
+            **{f"train/{name}": count for name, count in made.unused.items()},
         },
     )
     job.remember(f"{name}/trained", True)

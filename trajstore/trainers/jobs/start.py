@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from trajstore._toml import unknown
@@ -10,8 +11,9 @@ from trajstore.store import Store
 from trajstore.trainers.jobs.config import JobConfig, read_config
 from trajstore.trainers.jobs.kinds import KINDS
 from trajstore.trainers.jobs.plot import write_plot
-from trajstore.trainers.jobs.run import JobReport, JobRun, Progress
-from trajstore.trainers.jobs.state import is_first_process
+from trajstore.trainers.jobs.processes import launched
+from trajstore.trainers.jobs.report import JobReport, Progress
+from trajstore.trainers.jobs.run import JobRun
 
 
 def read_job(kind: str, path: str | Path, *, seed: int | None = None) -> JobConfig:
@@ -23,9 +25,15 @@ def read_job(kind: str, path: str | Path, *, seed: int | None = None) -> JobConf
     if kind not in KINDS:
         raise TrainingError(unknown(f"There is no job '{kind}'", kind, KINDS))
     config = read_config(path, kind, KINDS[kind].settings, seed=seed)
-    if KINDS[kind].samples and config.need_rollouts().tasks is None:
+    samples = KINDS[kind].samples(config)
+    if samples and config.need_rollouts().tasks is None:
         message = "This job samples, so it needs [rollouts.tasks] with count = 200."
         raise config.error(message, "rollouts")
+    for key in ("where", "selection"):
+        unread = samples and kind != "rft" and config.model.scratch is None
+        if unread and getattr(config.data, key) is not None:
+            message = f"This job trains on what it samples, so it reads no {key}; leave it out."
+            raise config.error(message, "data", key)
     return config
 
 
@@ -44,9 +52,11 @@ def open_job(
     if store is None:
         store = Store(
             config.located(config.job.store),
-            create=KINDS[kind].samples,
+            create=KINDS[kind].samples(config),
         )
-    return JobRun(config, store, resume=resume, fresh=fresh, progress=progress)
+    return JobRun(
+        config, store, resume=resume, fresh=fresh, progress=progress, processes=launched()
+    )
 
 
 def run_job(
@@ -86,8 +96,14 @@ def run_job(
         fresh=fresh,
         progress=progress,
     )
+    ended = job.recall("ended")
+    if ended is not None:
+        place = ended["model"]
+        model = None if place is None else Path(os.path.normpath(job.folder / place))
+        return job.report(model, ended["results"])
     report = KINDS[kind].work(job)
-    if is_first_process():
+    if job.processes.first:
         write_plot(job.folder)
-    job.remember("ended", True)
+    place = None if report.model is None else os.path.relpath(report.model, job.folder)
+    job.remember("ended", {"model": place, "results": dict(report.results)})
     return report

@@ -48,7 +48,10 @@ def stored_runs(reader: Reader, runs: Iterable[Trajectory]) -> StoredRuns:
     """
     chosen = tuple(runs)
     ids = [r.trajectory_id for r in chosen]
-    query = "SELECT * EXCLUDE (metadata) FROM trajectories WHERE trajectory_id IN ({})"
+    query = (
+        "SELECT * EXCLUDE (metadata) FROM trajectories WHERE trajectory_id IN ({}) "
+        "ORDER BY trajectory_id"
+    )
     parts = [
         reader.query(query.format(", ".join(map(_quoted, ids[start : start + _IDS_AT_ONCE]))))
         for start in range(0, len(ids), _IDS_AT_ONCE)

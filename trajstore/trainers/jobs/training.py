@@ -11,6 +11,7 @@ from typing import Any
 
 from trajstore._optional import require
 from trajstore.trainers.jobs.config import TrainingTable
+from trajstore.trainers.jobs.processes import ALONE, Processes
 from trajstore.trainers.jobs.state import write_json
 from trajstore.trainers.objectives import Objective
 from trajstore.trainers.trainer import make_trainer
@@ -22,7 +23,7 @@ Shown = Callable[[int, int, Mapping[str, float]], None]
 """Told how many of how many steps are done, and the newest numbers."""
 
 
-def train_in(
+def train_in(  # noqa: PLR0913 - each option is a word of its own
     folder: Path,
     make_model: Callable[[], Any],
     examples: Sequence[Any],
@@ -32,6 +33,7 @@ def train_in(
     tokenizer: Any,
     events: Path | None = None,
     shown: Shown | None = None,
+    processes: Processes = ALONE,
 ) -> Path:
     """Train, and leave the model and its tokenizer in the folder.
 
@@ -47,6 +49,7 @@ def train_in(
         tokenizer: saved beside the model.
         events: where TensorBoard finds its events; none are written where None.
         shown: told of each step.
+        processes: that train together; the first one writes.
 
     Returns:
         The folder.
@@ -55,13 +58,12 @@ def train_in(
         TrainingError: examples lack what the objective needs, the loss is no number, or memory
             is full; the message has advice.
     """
-    if (folder / DONE_FILE).is_file():
-        _without_checkpoints(folder)
+    done, last = processes.once(lambda: _begun(folder))
+    if done:
         return folder
     transformers = require("transformers", extra="train", purpose="Training")
-    last = _last_whole(folder)
     callbacks = [] if shown is None else [_shown_class()(shown)]
-    if events is not None:
+    if events is not None and processes.first:
         callbacks.append(_tensorboard(events, last))
     trainer = make_trainer(
         make_model(),
@@ -74,12 +76,21 @@ def train_in(
     trainer.remove_callback(transformers.PrinterCallback)
     trainer.train(resume_from_checkpoint=None if last is None else str(last))
     trainer.save_model(str(folder))
-    tokenizer.save_pretrained(folder)
-    numbers = {"steps": trainer.state.global_step, "examples": len(examples)}
-    if trainer.is_world_process_zero():
+    if processes.first:
+        tokenizer.save_pretrained(folder)
+        numbers = {"steps": trainer.state.global_step, "examples": len(examples)}
         write_json(folder / DONE_FILE, numbers)
         _without_checkpoints(folder)
+    processes.wait()
     return folder
+
+
+def _begun(folder: Path) -> tuple[bool, Path | None]:
+    """Whether a round has ended; else the checkpoint to go on from, where there is one."""
+    if (folder / DONE_FILE).is_file():
+        _without_checkpoints(folder)
+        return True, None
+    return False, _last_whole(folder)
 
 
 def arguments_of(
