@@ -17,7 +17,7 @@ from trajstore_cli._options import JsonOption, StoreArgument, open_store
 from trajstore_cli._output import out, report, rows, say
 from trajstore_cli._progress import import_progress
 
-_SHOWN = {"bad": 10, "ignored": 3}
+_SHOWN = {"bad": 10, "conflicting": 3, "ignored": 3}
 _WIDTH = 100
 _FOUND = ("trajectories", "labels", "labels_already", "skills", "reflections", "workflows")
 

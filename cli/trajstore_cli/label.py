@@ -50,9 +50,13 @@ def label(
     if json:
         report(values, json=True)
     else:
-        counts = {"unknown": len(done.unknown), "problems": len(done.problems)}
-        report({**values, **counts}, json=False)
+        lists = [name for name in values if isinstance(values[name], list)]
+        values |= {name: len(values[name]) for name in lists}
+        if not done.missing_steps:
+            del values["missing_steps"]
+        report(values, json=False)
         say_some(done.problems, "bad: {}")
+        say_some(done.missing_steps, "there is no {} (yet); its label is kept")
         say_some(done.unknown, "no trajectory has the id {} (yet); its label is kept")
     if done.problems and not done.labels and not done.already:
         raise typer.Exit(1)

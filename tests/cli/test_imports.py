@@ -85,6 +85,18 @@ def test_only_the_first_problems_are_listed_bad_ones_before_ignored_ones(
     assert lines[14] == "ignored: 3 more; --json lists them"
 
 
+def test_another_outcome_of_a_stored_run_is_counted_and_named(cli: Cli, tmp_path: Path) -> None:
+    for name, reward in (("old", 0), ("new", 1)):
+        (tmp_path / f"{name}.jsonl").write_text(GOOD.replace("}]}", f'}}], "reward": {reward}}}'))
+    cli("import", tmp_path / "pool", tmp_path / "old.jsonl")
+    ran = cli("import", tmp_path / "pool", tmp_path / "new.jsonl")
+    assert "already       1\nconflicting   1\n" in ran.out
+    assert ran.err == (
+        f"conflicting: {tmp_path}/new.jsonl#L1: record r1: same run, another outcome: reward 1; "
+        "the stored one (reward 0) stays; add this one with `trajstore label`\n"
+    )
+
+
 def test_json_lists_every_problem_and_says_nothing_else(
     cli: Cli, mixed: Path, tmp_path: Path
 ) -> None:

@@ -107,6 +107,13 @@ def test_a_file_of_another_kind_is_bad_data(
     assert said in ran.err
 
 
+def test_a_step_that_is_not_there_is_said(cli: Cli, small: Path) -> None:
+    rows = "trajectory_id,reward,step_index\na1,1,99\n"
+    ran = cli("label", small, "-", "--evaluator", "e", stdin=rows)
+    assert (ran.code, "missing_steps  1" in ran.out) == (0, True)
+    assert ran.err.startswith("there is no step 99 of a1, which has ")
+
+
 @pytest.mark.parametrize("wrong", [["nowhere.csv", "--evaluator", "e"], ["."], []])
 def test_wrong_usage(wrong: list[str], cli: Cli, small: Path) -> None:
     assert cli("label", small, *wrong).code == 2

@@ -324,3 +324,19 @@ def test_logs_with_their_fields_in_another_order_are_recognised(tmp_path: Path) 
     path = as_json(tmp_path / "x.json", dict(reversed(log(sample()).items())))
     assert IMPORTER.detect(Source(path)) == 0.9
     assert only(path).task_id == "maths/1"
+
+
+@pytest.mark.parametrize("samples", [(), (sample(),)], ids=["no samples", "a sample"])
+def test_text_behind_a_log_is_named_and_costs_no_sample(tmp_path: Path, samples: Any) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log(*samples)) + "}")
+    runs, (problem,) = read(path)
+    assert len(runs) == len(samples)
+    assert "more text behind the end of the log" in problem.reason
+
+
+def test_a_log_without_samples_that_is_no_strict_json_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text('{"status": "success" "eval": {"task": "t", "model": "m"}}')
+    runs, (problem,) = read(path)
+    assert (runs, problem.kind) == ([], "ignored")

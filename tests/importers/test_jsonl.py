@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,6 +114,13 @@ def test_times_without_zone_are_utc() -> None:
         one(started_at="2026-01-31T13:00:00+01:00").started_at
         == one(started_at="2026-01-31T12:00:00Z").started_at
     )
+
+
+@pytest.mark.parametrize("reward", [math.nan, "nan"])
+def test_a_reward_that_is_no_number_decides_nothing(tmp_path: Path, reward: object) -> None:
+    (found,) = read(tmp_path, {"steps": STEPS, "reward": reward}, success_threshold=1)
+    assert isinstance(found, Trajectory)
+    assert found.success is None
 
 
 def test_a_threshold_decides_only_where_success_is_unknown(tmp_path: Path) -> None:

@@ -335,3 +335,11 @@ def test_span_without_an_id_in_an_export_is_a_problem(tmp_path: Path) -> None:
     found = read(IMPORTER, document(tmp_path, export(*weather(), nameless)))
     assert len(found.runs) == 1
     assert "no trace id or no span id" in found.problems[0].reason
+
+
+def test_a_tool_span_with_an_error_type_gives_a_failed_result(tmp_path: Path) -> None:
+    spans = weather()
+    spans[2]["attributes"].append({"key": "error.type", "value": typed("timeout")})
+    run = read(IMPORTER, document(tmp_path, export(*spans))).run
+    (result,) = [o for step in run.steps for o in step.observations]
+    assert result.is_error is True

@@ -157,6 +157,22 @@ def test_status_in_every_spelling(status: dict[str, Any], *, failed: bool | None
     assert only(sdk(status=status)).failed is failed
 
 
+@pytest.mark.parametrize(
+    ("status", "failed", "error"),
+    [
+        ({}, True, "timeout"),
+        ({"code": 0, "message": "too slow"}, True, "too slow"),
+        ({"code": 1}, False, None),
+        ({"code": 2}, True, "the span has status ERROR"),
+    ],
+)
+def test_a_span_with_an_error_type_failed_unless_its_status_says_otherwise(
+    status: dict[str, Any], *, failed: bool, error: str | None
+) -> None:
+    span = only(sdk(status=status, attributes={"error.type": "timeout"}))
+    assert (span.failed, span.error) == (failed, error)
+
+
 def test_message_of_the_status_is_the_error() -> None:
     assert only(sdk(status={"code": 2, "message": "boom"})).error == "boom"
     assert only(sdk(status={"code": 2})).error == "the span has status ERROR"

@@ -37,6 +37,7 @@ def real_records(path: Path) -> list[dict[str, Any]]:
         ({"is_solved": True, "reflections": [], "implementations": ["x"]}, False),
         ({"is_solved": True, "reflections": ["a", "b"], "solution": "x"}, False),
         ({"is_solved": True, "solution": "x"}, False),
+        ({"is_solved": True, "solution": "x", "reflections": 5, "implementations": 6}, False),
     ],
 )
 def test_a_tree_search_is_seen_from_the_content(fields: dict[str, Any], is_tree: object) -> None:

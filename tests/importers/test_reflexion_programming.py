@@ -194,3 +194,12 @@ def test_bad_lines_cost_no_other_and_are_named(tmp_path: Path) -> None:
     assert [p.line for p in found] == [2, 3, 4, 5, 6]
     assert "field 'is_solved' is missing" in found[0].reason
     assert len(runs(source)) == 4
+
+
+@pytest.mark.parametrize("field", ["reflections", "implementations"])
+def test_lists_that_are_none_cost_no_other_record(tmp_path: Path, field: str) -> None:
+    source = file(tmp_path, problem(**{field: 5}), problem(name="HumanEval_2_g"))
+    assert IMPORTER.detect(source) > 0
+    (bad,) = [i for i in read(source) if isinstance(i, Problem)]
+    assert (bad.line, len(runs(source))) == (1, 3)
+    assert f"field '{field}' is not a list of texts" in bad.reason

@@ -73,3 +73,58 @@ def test_compressed_files_are_read_as_they_are(tmp_path: Path) -> None:
     source = write(tmp_path, gzip.compress(b'{"a": 1}\n{"a": 2}\n'), "x.jsonl.gz")
     assert source.shape == "lines"
     assert source.sample == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize("end", ["", ",", ",\n  ", "\n"])
+def test_an_array_cut_behind_a_whole_element_is_named(tmp_path: Path, end: str) -> None:
+    first, cut = write(tmp_path, '[{"a": 1}' + end).elements()
+    assert isinstance(first, Record)
+    assert isinstance(cut, Problem)
+    assert cut.record == "1"
+    assert "ends before the ']'" in cut.reason
+
+
+def test_text_behind_an_array_is_named(tmp_path: Path) -> None:
+    first, rest = write(tmp_path, '[{"a": 1}]\n[{"a": 2}]\n').elements()
+    assert isinstance(first, Record)
+    assert isinstance(rest, Problem)
+    assert "more text behind the end of the array" in rest.reason
+
+
+@pytest.mark.parametrize("content", ["[]", "[1]", " [ 1 , 2 ] \r\n\t", "\ufeff[1]"])
+def test_a_whole_array_has_no_problem(tmp_path: Path, content: str) -> None:
+    assert all(isinstance(r, Record) for r in write(tmp_path, content).elements())
+
+
+def test_bytes_that_are_no_utf_8_are_named_with_their_place(tmp_path: Path) -> None:
+    before = '[{"text": "é"}, {"text": "q'.encode()
+    good, bad = write(tmp_path, before + 'é"}, {"text": "x"}]'.encode("latin-1")).elements()
+    assert isinstance(good, Record)
+    assert good.value == {"text": "é"}
+    assert isinstance(bad, Problem)
+    assert bad.record == "1"
+    assert f"byte {len(before)} of the file (0xe9) is not UTF-8" in bad.reason
+
+
+def test_the_place_of_a_bad_byte_is_that_of_the_file_and_not_of_a_window(tmp_path: Path) -> None:
+    before = ('["' + "é" * (1 << 20) + '", "').encode()
+    good, bad = write(tmp_path, before + b'\xff"]').elements()
+    assert isinstance(good, Record)
+    assert isinstance(bad, Problem)
+    assert f"byte {len(before)} " in bad.reason
+
+
+def test_a_character_cut_at_the_end_is_named(tmp_path: Path) -> None:
+    good, bad = write(tmp_path, b'[1, "2\xc3').elements()
+    assert isinstance(good, Record)
+    assert isinstance(bad, Problem)
+    assert "(0xc3) is not UTF-8" in bad.reason
+
+
+def test_a_first_line_nested_too_deep_costs_no_other(tmp_path: Path) -> None:
+    deep = '{"a":' * 100_000 + "1" + "}" * 100_000
+    source = write(tmp_path, deep + '\n{"a": 1}\n')
+    assert source.shape == "lines"
+    found = list(source.records())
+    assert [type(r) for r in found] == [Problem, Record]
+    assert found[0].line == 1

@@ -326,3 +326,9 @@ def test_what_is_no_results_file_is_a_problem(tmp_path: Path, content: str) -> N
     (found,) = read(Source(path))
     assert isinstance(found, Problem)
     assert found.kind == "bad"
+
+
+@pytest.mark.parametrize("tasks", [7, 1.5, "x", {"id": 1}, [1, None], None])
+def test_tasks_of_another_kind_cost_no_simulation(tmp_path: Path, tasks: Any) -> None:
+    (run,) = runs(file(tmp_path, results(simulation(), tasks=tasks)))
+    assert run.success is True

@@ -300,3 +300,72 @@ def test_a_vacuum_leaves_media_alone_that_an_import_is_about_to_name(pool: Pool)
     assert pool.vacuum().blobs_removed == 0
     assert pool.blobs.names() == [name]
     assert pool.vacuum(retention=timedelta(0)).blobs_removed == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ({"success": False, "reward": 0}, {"success": True, "reward": 1}, "success, reward 1"),
+        ({"reward": 0}, {"reward": 0.5}, "reward 0.5"),
+        ({"success": True}, {"success": True, "reward": 0.25}, "success, reward 0.25"),
+    ],
+)
+def test_a_run_that_comes_again_with_another_outcome_is_named(
+    pool: Pool, tmp_path: Path, before: dict[str, object], after: dict[str, object], words: str
+) -> None:
+    pool.import_files(written(tmp_path, line(trajectory_id="a", **before), "old.jsonl"))
+    path = written(tmp_path, line("other") + line(trajectory_id="a", **after))
+    report = pool.import_files(path, strict=True)
+    assert (report.added, report.already, report.conflicting, report.bad) == (1, 1, 1, 0)
+    (problem,) = report.problems
+    assert (problem.kind, problem.source, problem.record) == ("conflicting", f"{path}#L2", "a")
+    assert f"same run, another outcome: {words}; the stored one (" in problem.reason
+    assert report.as_dict()["conflicting"] == 1
+
+
+def test_two_equal_conversations_with_other_rewards_in_one_file_are_named(
+    pool: Pool, tmp_path: Path
+) -> None:
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    rows = [json.dumps({"messages": messages, "reward": r}) + "\n" for r in (0, 1, 1)]
+    path = written(tmp_path, "".join(rows))
+    report = pool.import_files(path)
+    assert (report.added, report.already, report.conflicting) == (1, 2, 2)
+    assert [p.source for p in report.problems] == [f"{path}#L2", f"{path}#L3"]
+    assert "reward 1; the stored one (reward 0) stays" in report.problems[0].reason
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"success": True, "reward": 1},
+        {},
+        {"reward": 1},
+        {"success": False, "reward": 0, "steps": [{"actor": "agent", "text": "hi"}]},
+    ],
+    ids=["the same", "unknown", "a part", "shorter"],
+)
+def test_a_run_that_comes_again_with_nothing_new_is_no_conflict(
+    pool: Pool, tmp_path: Path, after: dict[str, object]
+) -> None:
+    first = line(trajectory_id="a", success=True, reward=1)
+    pool.import_files(written(tmp_path, first, "old.jsonl"))
+    report = pool.import_files(written(tmp_path, line(**{"trajectory_id": "a", **after})))
+    assert (report.already, report.conflicting, report.problems) == (1, 0, [])
+
+
+def test_a_verdict_for_a_run_without_one_is_taken_and_no_conflict(
+    pool: Pool, tmp_path: Path
+) -> None:
+    pool.import_files(written(tmp_path, line(trajectory_id="a"), "old.jsonl"))
+    report = pool.import_files(written(tmp_path, line(trajectory_id="a", success=True)))
+    assert (report.replaced, report.conflicting) == (1, 0)
+
+
+def test_an_array_of_which_nothing_can_be_read_is_named_with_the_reason(
+    pool: Pool, tmp_path: Path
+) -> None:
+    path = tmp_path / "latin.json"
+    path.write_bytes('[{"messages": [{"role": "user", "content": "é"}]}]'.encode("latin-1"))
+    (problem,) = pool.import_files(path).problems
+    assert "(0xe9) is not UTF-8" in problem.reason

@@ -91,3 +91,57 @@ def test_a_label_that_comes_before_its_run_counts_once_the_run_is_there(
     assert label_from_file(two, path, evaluator="tests").unknown == ["late"]
     two.append(run("late"))
     assert ("late", True, None, "tests") in outcomes(two)
+
+
+def test_bad_json_lines_are_named_and_cost_no_other(two: Pool, tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_text('{"trajectory_id":"a","success":true}\nbad\n[1]\n{"trajectory_id":"b",\n')
+    report = label_from_file(two, path, evaluator="tests")
+    assert report.labels == 1
+    assert [p.split(": ")[0] for p in report.problems] == [f"{path}:{n}" for n in (2, 3, 4)]
+    assert "not JSON" in report.problems[0]
+    assert "each row must be a JSON object, not [1]" in report.problems[1]
+
+
+def test_elements_before_the_cut_of_an_array_are_kept(two: Pool, tmp_path: Path) -> None:
+    path = tmp_path / "v.json"
+    path.write_text('[{"trajectory_id": "a", "success": true}, {"traj')
+    report = label_from_file(two, path, evaluator="tests")
+    assert (report.labels, len(report.problems)) == (1, 1)
+
+
+def test_strict_stops_at_a_bad_json_line(two: Pool, tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_text('{"trajectory_id":"a","success":true}\nbad\n')
+    with pytest.raises(RecordError, match=r"v.jsonl:2: not JSON"):
+        label_from_file(two, path, evaluator="tests", strict=True)
+    assert two.sql("select count(*) from labels").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", '"nan"', "1e999"])
+def test_a_value_that_is_no_finite_number_is_a_bad_row(
+    value: str, two: Pool, tmp_path: Path
+) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_text(f'{{"trajectory_id": "a", "reward": {value}}}\n')
+    report = label_from_file(two, path, evaluator="tests")
+    assert report.labels == 0
+    assert "v.jsonl:1: reward must be a finite number" in report.problems[0]
+
+
+@pytest.mark.parametrize("step", ["-5", "1.5", "-0.5"])
+def test_a_step_that_no_run_can_have_is_a_bad_row(step: str, two: Pool, tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_text(f'{{"trajectory_id": "a", "reward": 1, "step_index": {step}}}\n')
+    report = label_from_file(two, path, evaluator="tests")
+    assert report.labels == 0
+    assert f"step_index must be a whole number from 0 on, not {step}" in report.problems[0]
+
+
+def test_a_step_that_the_run_does_not_have_is_said(two: Pool, tmp_path: Path) -> None:
+    ((there,),) = two.sql("select n_steps from trajectories where trajectory_id = 'a'").fetchall()
+    path = tmp_path / "v.csv"
+    path.write_text(f"trajectory_id,reward,step_index\na,1,{there - 1}\na,1,{there}\nc,1,7\n")
+    report = label_from_file(two, path, evaluator="tests")
+    assert (report.labels, report.unknown) == (3, ["c"])
+    assert [m.split(",")[0] for m in report.missing_steps] == [f"step {there} of a"]

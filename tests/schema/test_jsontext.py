@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -60,6 +61,11 @@ def test_falsy_values_are_kept(kept: object) -> None:
         (None, None, None),
         ({}, "{}", "{}"),
         ('"text"', '"text"', '"text"'),
+        ('{"a": NaN}', None, '{"a": NaN}'),
+        ('{"a": [1e999]}', None, '{"a": [1e999]}'),
+        ('{"a": "nan"}', '{"a":"nan"}', '{"a": "nan"}'),
+        ({"a": [math.nan, -math.inf, "é"]}, None, '{"a":[NaN,-Infinity,"é"]}'),
+        ({"a": "inf"}, '{"a":"inf"}', '{"a":"inf"}'),
     ],
 )
 def test_arguments_of_any_kind_keep_their_raw_text(

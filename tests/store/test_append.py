@@ -55,6 +55,28 @@ def test_versions_of_one_run_in_one_batch_leave_the_longest(pool: Pool) -> None:
     assert len(pool.get_many(["a"])[0].steps) == 3
 
 
+def test_another_outcome_of_a_run_that_is_there_is_a_conflict(pool: Pool) -> None:
+    pool.append([run(success=False, reward=0.0), run("b", success=True)])
+    later = run(success=True, reward=1.0, source_uri="new.jsonl")
+    report = pool.append([later, run("b", success=True), run("c")])
+    (found,) = report.conflicts
+    assert (found.trajectory_id, found.source_uri, found.reward) == ("a", "new.jsonl", 1.0)
+    assert str(found) == "success, reward 1; the stored one (no success, reward 0) stays"
+    assert pool.sql("select reward from trajectories order by 1").fetchall()[0] == (0.0,)
+
+
+def test_another_outcome_in_one_batch_is_a_conflict(pool: Pool) -> None:
+    report = pool.append([run(reward=0.0), run(reward=1.0), run(steps=1, reward=2.0)])
+    assert [c.reward for c in report.conflicts] == [1.0]
+
+
+def test_a_reward_that_is_no_number_conflicts_with_one_and_not_with_itself(pool: Pool) -> None:
+    nan = float("nan")
+    pool.append([run("a", reward=nan), run("b", reward=1.0)])
+    report = pool.append([run("a", reward=nan), run("b", reward=nan)])
+    assert [c.trajectory_id for c in report.conflicts] == ["b"]
+
+
 def test_a_run_that_ended_replaces_the_same_run_still_running(pool: Pool) -> None:
     pool.append(run(status="running"))
     assert pool.append(run(status="terminated")).replaced == 1

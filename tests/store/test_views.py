@@ -149,6 +149,12 @@ def test_tasks_count_unknown_apart_from_failure(pool: Pool) -> None:
     ]
 
 
+def test_rewards_that_are_no_number_bound_no_task(pool: Pool) -> None:
+    for name, reward in (("a", 0.25), ("b", float("nan")), ("c", 0.5)):
+        stored(pool, trajectory_id=name, reward=reward)
+    assert pool.sql("select min_reward, max_reward from tasks").fetchall() == [(0.25, 0.5)]
+
+
 def test_every_view_answers_on_an_empty_store(pool: Pool) -> None:
     from trajstore.store import VIEW_NAMES
 

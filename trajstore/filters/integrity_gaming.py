@@ -22,7 +22,7 @@ _RESULT = re.compile(
     r"(?:^|/)(?:reward|score|grade)s?\.(?:txt|json|csv|log)$|(?:^|/)logs/verifier/", re.IGNORECASE
 )
 _EXIT = re.compile(r"\bos\._exit\(\s*0?\s*\)")
-_QUIET_EXIT = re.compile(r"(?m)^\s*(?:sys\.)?exit\(\s*0?\s*\)")
+_QUIET_EXIT = re.compile(r"(?m)(?:^|;)\s*(?:sys\.)?exit\(\s*0?\s*\)")
 _HOOK = re.compile(
     r"def\s+pytest_(?:runtest_makereport|runtest_protocol|runtest_call|pyfunc_call|ignore_collect"
     r"|collection_modifyitems|sessionfinish|report_teststatus|runtest_logreport)\b"

@@ -36,6 +36,8 @@ class Files:
             return False
         if action.kind in {"edit", "restore"} and (action.by_editor or action.removes):
             return True
+        if action.kind == "write" and action.removes:
+            return True
         if any(same_file(path, touched) for touched in self._touched[name]):
             return True
         return bool(name) and any(_names(text, path, name) for text in self._heard)

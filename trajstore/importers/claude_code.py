@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trajstore.importers.claude_code_records import is_record, is_web_form, unfolded
+from trajstore.importers.claude_code_resumed import copied_records
 from trajstore.importers.claude_code_transcript import FAMILY, Transcript
 from trajstore.importers.importer import Importer
 from trajstore.importers.items import ImportOptions, Item, Problem
@@ -23,7 +24,9 @@ class ClaudeCodeImporter(Importer):
     One model call (all lines that share a ``message.id``) is one agent step with all its blocks and
     its last usage. Identity is the session id, for a sub-agent the session id and the agent id; the
     web form has none, so its first step stands for it. History that a resumed or forked session
-    copied from another one is marked ``is_copied``. Nobody judges a session: success is unknown.
+    copied from another one is marked ``is_copied``: as the records say it, and where the id of a
+    record stands in an earlier session file of the same folder. Nobody judges a session: success
+    is unknown.
     """
 
     name = "claude-code"
@@ -67,7 +70,8 @@ class ClaudeCodeImporter(Importer):
             if reason is not None:
                 yield self.ignored(source, reason)
                 return
-        transcript = Transcript(source.uri)
+        main = source.files[0] if source.files else source.path
+        transcript = Transcript(source.uri, copied_records(main))
         for part in _parts(source, transcript):
             yield from self._take(part, transcript)
         found = list(transcript.trajectories())

@@ -40,6 +40,8 @@ class Thread:
     """Session id as the records name it."""
     agent: str | None = None
     """Id of the sub-agent inside the session; None for the main conversation."""
+    copied: Mapping[str, str] = field(default_factory=dict)
+    """Id of a record -> the session that it was copied from, where the record does not say it."""
     builder: StepBuilder = field(default_factory=StepBuilder)
     parent: str | None = None
     """Session that the history was copied from."""
@@ -117,6 +119,9 @@ class Thread:
         origin = record.get("forkedFrom")
         if isinstance(origin, Mapping):
             self.parent, self.forked = str(origin.get("sessionId")), True
+            values["is_copied"] = True
+        elif record.get("uuid") in self.copied:
+            self.parent = self.copied[record["uuid"]]
             values["is_copied"] = True
         draft = self.builder.add(actor, text, timestamp=moment(record.get("timestamp")), **values)
         draft.values["metadata"] = left_over(record)

@@ -25,13 +25,15 @@ _STOPPED = {"end_turn": "terminated", "stop_sequence": "terminated", "max_tokens
 class Transcript:
     """Sorts records into threads: one a session, and one a sub-agent."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, copied: Mapping[str, str] | None = None) -> None:
         """Start empty.
 
         Args:
             uri: the file that the session's own records come from.
+            copied: id of a record -> the session that it was copied from.
         """
         self.uri = uri
+        self._copied = copied or {}
         self.uris: dict[int, str] = {}
         self.threads: dict[tuple[str | None, str | None], Thread] = {}
         self.notes: dict[str, Mapping[str, Any]] = {}
@@ -83,7 +85,7 @@ class Transcript:
     def _named(self, agent: str | None) -> Thread:
         key = (self._session, agent)
         if key not in self.threads:
-            self.threads[key] = Thread(*key)
+            self.threads[key] = Thread(*key, copied=self._copied)
         return self.threads[key]
 
     def trajectories(self) -> Iterator[Trajectory]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -105,14 +106,14 @@ def _explain(error: BaseException) -> str:
 def success_of(
     reward: float | None, options: ImportOptions, *, at_least: float = 1.0
 ) -> bool | None:
-    """Success by threshold with a tolerance of 1e-6; None where the reward is unknown.
+    """Success by threshold with a tolerance of 1e-6; None where the reward is unknown or NaN.
 
     Args:
         reward: the evaluator's number.
         options: its ``success_threshold``, where given, wins over ``at_least``.
         at_least: the format's own threshold.
     """
-    if reward is None:
+    if reward is None or math.isnan(reward):
         return None
     threshold = options.success_threshold
     return reward >= (at_least if threshold is None else threshold) - _TOLERANCE

@@ -131,7 +131,7 @@ def _status_of(source: Source) -> str:
     if source.shape == "zip":
         with EvalArchive(source) as archive:
             return str(archive.header()["status"])
-    return str(source.first.get("status"))
+    return str(source.first.get("status")) if is_header(source.first) else "unknown"
 
 
 def _identity(sample: Mapping[str, Any], spec: Mapping[str, Any], began: datetime | None) -> str:

@@ -206,6 +206,8 @@ def _streamed(source: Source) -> Iterator[Record]:
                 message = "the file ends in the middle of the log"
                 raise ValueError(message)
             if text.peek() == "}":
+                text.take("}")
+                text.end("log")
                 break
             key = text.value()
             text.skip(": \t\r\n")

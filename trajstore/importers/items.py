@@ -21,8 +21,9 @@ class Problem:
     """Line number from 1, where there are lines."""
     record: str | None = None
     """Name or number of the record, where there is one."""
-    kind: Literal["bad", "ignored"] = "bad"
-    """``bad``: could not be read; ``ignored``: readable and on purpose not a trajectory."""
+    kind: Literal["bad", "ignored", "conflicting"] = "bad"
+    """``bad``: could not be read; ``ignored``: readable and on purpose not a trajectory;
+    ``conflicting``: a run that is stored with another outcome."""
 
     def __str__(self) -> str:
         """Read as ``file:line: record: reason``."""

@@ -136,7 +136,7 @@ def _flat(value: Mapping[str, Any]) -> Span:
     if value.get("span_kind"):
         attributes.setdefault("openinference.span.kind", value["span_kind"])
     fill(span, attributes, _events(value))
-    _status(span, value)
+    _status(span, value, attributes.get("error.type"))
     _lightning(span, value, attributes)
     return span
 
@@ -225,7 +225,8 @@ def _events(value: Mapping[str, Any]) -> Events:
     ]
 
 
-def _status(span: Span, value: Mapping[str, Any]) -> None:
+def _status(span: Span, value: Mapping[str, Any], kind: Any) -> None:
+    """Whether the span failed: by its status, else by ``error.type``, which only failures have."""
     status = value.get("status") if isinstance(value.get("status"), Mapping) else {}
     status = status or {}
     code = str(_get(status, "code", "status_code") or value.get("status_code") or "")
@@ -236,6 +237,9 @@ def _status(span: Span, value: Mapping[str, Any]) -> None:
         span.error = str(message) if message else span.error or "the span has status ERROR"
     elif code in {"1", "OK"}:
         span.failed = False
+    elif kind:
+        span.failed = True
+        span.error = str(message) if message else span.error or str(kind)
 
 
 def _lightning(span: Span, value: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:

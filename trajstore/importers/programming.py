@@ -92,8 +92,10 @@ def is_tree_search(record: Mapping[str, Any], name: str = "") -> bool:
     """
     if "is_solved" not in record:
         return "acc" in record
-    reflections = record.get("reflections") or ()
-    implementations = record.get("implementations") or ()
+    reflections, implementations = (
+        written if isinstance(written := record.get(name), list) else []
+        for name in ("reflections", "implementations")
+    )
     if reflections or implementations:
         marked = reflections and reflections[-1] == TREE_MARK
         return bool(marked) or 0 < len(implementations) <= len(reflections)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -171,24 +172,22 @@ class Source:
                     index += 1
 
     def elements(self) -> Iterator[Record | Problem]:
-        """Elements of a JSON array, one at a time in memory and never the whole array."""
+        """Elements of a JSON array, one at a time in memory and never the whole array.
+
+        Those before a fault come; the fault is a Problem that names the first element not read.
+        """
         with self.open() as stream:
-            text = TextWindow(stream)
-            text.skip(" \t\r\n\ufeff")
-            text.take("[")
-            index = 0
-            while True:
-                text.skip(", \t\r\n")
-                if text.at_end() or text.peek() == "]":
-                    return
+            values = _elements(TextWindow(stream))
+            for index in itertools.count():
                 try:
-                    value = text.value()
+                    record = Record(next(values), index)
+                except StopIteration:
+                    return
                 except (ValueError, RecursionError) as error:
                     reason = f"not JSON from element {index} on: {error}"
                     yield Problem(source=self.uri, record=str(index), reason=reason)
                     return
-                yield Record(value, index)
-                index += 1
+                yield record
 
     def records(self, *, array_is_one: bool = False) -> Iterator[Record | Problem]:
         """The records of the file: lines, elements of an array, or the one object.
@@ -214,13 +213,24 @@ class Source:
 
 def _parses(line: bytes) -> bool:
     try:
-        json.loads(line)
-    except ValueError:
-        try:
-            return len(_values(line.strip())) > 0
-        except ValueError:
-            return False
-    return True
+        return len(_values(line.strip())) > 0
+    except (ValueError, RecursionError):
+        return False
+
+
+def _elements(text: TextWindow) -> Iterator[Any]:
+    """Values of the array that a text is; raises ValueError where it is not one to its end."""
+    text.skip(" \t\r\n\ufeff")
+    text.take("[")
+    text.skip(", \t\r\n")
+    while not text.at_end() and text.peek() != "]":
+        yield text.value()
+        text.skip(", \t\r\n")
+    if text.at_end():
+        message = "the file ends before the ']' of the array; the rest was cut off"
+        raise ValueError(message)
+    text.take("]")
+    text.end("array")
 
 
 def _values(raw: bytes) -> list[Any]:
@@ -246,29 +256,49 @@ def _values(raw: bytes) -> list[Any]:
 
 
 class TextWindow:
-    """A moving piece of text over a byte stream; grows only for a value larger than itself."""
+    """A moving piece of text over a byte stream; grows only for a value larger than itself.
+
+    What stands before a byte that is no UTF-8 is read; from there on ValueError is raised.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._text = ""
         self._at = 0
+        self._read = 0
         self._done = False
+        self._fault: ValueError | None = None
 
     def _more(self, size: int = _CHUNK) -> bool:
         if self._done:
             return False
         raw = self._stream.read(size)
+        self._read += len(raw)
         self._done = not raw
-        self._text = self._text[self._at :] + self._decoder.decode(raw, final=self._done)
+        try:
+            text = self._decoder.decode(raw, final=self._done)
+        except UnicodeDecodeError as error:
+            self._done = True
+            text = error.object[: error.start].decode("utf-8")
+            place = self._read - len(error.object) + error.start
+            wrong = error.object[error.start]
+            self._fault = ValueError(f"byte {place} of the file (0x{wrong:02x}) is not UTF-8")
+        self._text = self._text[self._at :] + text
         self._at = 0
-        return not self._done
+        return bool(text) or not self._done
 
     def at_end(self) -> bool:
-        """Whether nothing is left."""
+        """Whether nothing is left.
+
+        Raises:
+            ValueError: the next byte is no UTF-8.
+        """
         while self._at >= len(self._text):
             if not self._more():
-                return self._at >= len(self._text)
+                if self._fault is not None:
+                    raise self._fault
+                return True
         return False
 
     def peek(self) -> str:
@@ -285,17 +315,30 @@ class TextWindow:
         if not self.at_end() and self._text[self._at] == character:
             self._at += 1
 
+    def end(self, what: str) -> None:
+        """Make sure that only white space is left.
+
+        Raises:
+            ValueError: there is more behind ``what``.
+        """
+        self.skip(" \t\r\n")
+        if not self.at_end():
+            message = f"there is more text behind the end of the {what}"
+            raise ValueError(message)
+
     def value(self) -> Any:
         """Take one JSON value.
 
         Raises:
-            ValueError: there is none here.
+            ValueError: there is none here, or it holds a byte that is no UTF-8.
         """
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except ValueError:
                 if not self._more(max(_CHUNK, len(self._text))):
+                    if self._fault is not None:
+                        raise self._fault from None
                     raise
                 continue
             if end == len(self._text) and self._more():

@@ -59,8 +59,12 @@ class Results:
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Results:
         """Take the head of a Results document."""
-        listed = (t for t in document.get("tasks") or () if isinstance(t, dict) and "id" in t)
-        tasks = {str(t["id"]): t for t in listed}
+        listed = document.get("tasks")
+        tasks = {
+            str(task["id"]): task
+            for task in (listed if isinstance(listed, list) else ())
+            if isinstance(task, dict) and "id" in task
+        }
         return cls(info=document["info"], tasks=tasks)
 
     def part(self, name: str) -> Mapping[str, Any]:

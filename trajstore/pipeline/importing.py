@@ -29,7 +29,7 @@ from trajstore.importers import (
 from trajstore.importers.items import Item
 from trajstore.pipeline.media import without_inline_media
 from trajstore.schema import Label, Reflection, Skill, Trajectory, Workflow, finish
-from trajstore.store import AppendReport, Store
+from trajstore.store import AppendReport, Conflict, Store
 
 _T = TypeVar("_T")
 _TEXTS = ("text", "code", "description", "docstring", "rationale", "steps", "metadata")
@@ -52,6 +52,8 @@ class ImportReport:
     """Of those, longer versions that took the place of shorter ones."""
     already: int = 0
     """Of those, ones that were there already, as whole or more so."""
+    conflicting: int = 0
+    """Of ``already``, ones with another outcome than the stored one, which stays."""
     steps: int = 0
     """Steps written."""
     labels: int = 0
@@ -75,7 +77,7 @@ class ImportReport:
     ignored: int = 0
     """Files that are readable and on purpose not imported, or that no importer knows."""
     problems: list[Problem] = field(default_factory=list)
-    """The first 1,000 of both kinds, with file, line and reason."""
+    """The first 1,000 of bad, ignored and conflicting, with file, line and reason."""
     snapshot: int = 0
     """Snapshot after the import."""
 
@@ -87,6 +89,7 @@ class ImportReport:
             "added": self.added,
             "replaced": self.replaced,
             "already": self.already,
+            "conflicting": self.conflicting,
             "steps": self.steps,
             "labels": self.labels,
             "labels_already": self.labels_already,
@@ -278,10 +281,13 @@ class _Import:
 
     def refuse(self, problem: Problem) -> None:
         """Count what is not taken in, and stop there in strict mode."""
-        if problem.kind == "bad":
-            self.report.bad += 1
-        else:
-            self.report.ignored += 1
+        match problem.kind:
+            case "bad":
+                self.report.bad += 1
+            case "ignored":
+                self.report.ignored += 1
+            case "conflicting":
+                self.report.conflicting += 1
         if len(self.report.problems) < _PROBLEMS_KEPT:
             self.report.problems.append(problem)
         if self._strict and problem.kind == "bad":
@@ -301,7 +307,7 @@ class _Import:
     def _append(self, items: list[Trajectory | Label]) -> None:
         """Append items; where some do not fit, all the others go in."""
         try:
-            self.report.count(self._store.append(items))
+            done = self._store.append(items)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             if len(items) == 1:
                 self._unfit(items[0], error)
@@ -309,6 +315,10 @@ class _Import:
             half = len(items) // 2
             self._append(items[:half])
             self._append(items[half:])
+            return
+        self.report.count(done)
+        for conflict in done.conflicts:
+            self.refuse(_conflicting(conflict))
 
     def flush(self) -> None:
         if self._buffer:
@@ -345,6 +355,12 @@ def _unreadable(source: Source, error: Exception) -> Problem:
     return Problem(source=source.uri, reason=reason)
 
 
+def _conflicting(found: Conflict) -> Problem:
+    reason = f"same run, another outcome: {found}; add this one with `trajstore label`"
+    source, run = found.source_uri or "", found.trajectory_id
+    return Problem(source=source, record=run, reason=reason, kind="conflicting")
+
+
 def _of(items: Sequence[object], kind: type[_T]) -> list[_T]:
     return [i for i in items if isinstance(i, kind)]
 
@@ -378,4 +394,6 @@ def unrecognised(source: Source) -> str:
         return "an empty file"
     if source.shape == "object" and not source.sample:
         return "broken JSON"
+    if source.shape == "array" and isinstance(fault := next(source.elements(), None), Problem):
+        return fault.reason
     return _UNRECOGNISED[source.shape]

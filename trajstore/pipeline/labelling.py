@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from trajstore.errors import RecordError, SchemaError
-from trajstore.importers import Record, Source
+from trajstore.importers import Problem, Record, Source
 from trajstore.schema import OUTCOME, Label
 from trajstore.store import Store
 
@@ -32,6 +33,8 @@ class LabelReport:
     """Labels that were there already."""
     unknown: list[str] = field(default_factory=list)
     """Ids that no trajectory has (yet); their labels are kept and count once it comes."""
+    missing_steps: list[str] = field(default_factory=list)
+    """Steps that the run of that id does not have (yet), in words; their labels are kept."""
     problems: list[str] = field(default_factory=list)
     """Rows that could not be read, with their place."""
     snapshot: int = 0
@@ -69,7 +72,7 @@ def label_from_file(
         report.labels += done.labels
         report.already += done.labels_already
     report.snapshot = store.snapshot()
-    report.unknown = _unknown(store, {label.trajectory_id for label in labels})
+    _say_what_is_not_there(store, labels, report)
     return report
 
 
@@ -85,14 +88,16 @@ def _labels(
     for place, row in _rows(path):
         try:
             yield _label(row, evaluator, version, name)
-        except (KeyError, ValueError, TypeError) as error:
-            problem = f"{path}:{place}: {error}"
+        except (KeyError, ValueError, TypeError, OverflowError) as error:
+            at = "" if place is None else f":{place}"
+            problem = f"{path}{at}: {error}"
             if strict:
                 raise RecordError(problem, path=path, line=place) from error
             report.problems.append(problem)
 
 
-def _rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
+def _rows(path: Path) -> Iterable[tuple[int | None, Mapping[str, Any] | Problem]]:
+    """The rows and their places; a Problem where there is a row that cannot be read."""
     source = Source(path)
     if source.shape == "parquet":
         _need_id(path, pq.read_schema(path).names)
@@ -100,11 +105,10 @@ def _rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
         yield from enumerate((row for b in batches for row in b.to_pylist()), 1)
     elif source.shape in {"lines", "array", "object"}:
         for record in source.records():
-            if not isinstance(record, Record):
-                raise SchemaError(str(record), path=path, line=record.line)
-            if not isinstance(record.value, dict):
-                raise SchemaError(f"{path}: each row must be a JSON object", path=path)
-            yield record.line or record.index + 1, record.value
+            if isinstance(record, Record):
+                yield record.line or record.index + 1, record.value
+            else:
+                yield record.line, record
     else:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
@@ -122,22 +126,26 @@ def _need_id(path: Path, names: Iterable[str]) -> None:
         raise SchemaError(message, path=path)
 
 
-def _label(row: Mapping[str, Any], evaluator: str, version: str | None, name: str) -> Label:
+def _label(
+    row: Mapping[str, Any] | Problem, evaluator: str, version: str | None, name: str
+) -> Label:
+    if not isinstance(row, Mapping):
+        otherwise = f"each row must be a JSON object, not {row!r:.60}"
+        raise TypeError(row.reason if isinstance(row, Problem) else otherwise)
     if not row.get("trajectory_id"):
         raise ValueError("the row has no trajectory_id")
     value = row.get("reward", row.get("value"))
     success = _verdict(row.get("success"))
     if value is None and success is None:
         raise ValueError("the row has neither success nor reward")
-    step = row.get("step_index")
     return Label(
         trajectory_id=str(row["trajectory_id"]),
         evaluator=str(row.get("evaluator") or evaluator),
         evaluator_version=row.get("evaluator_version") or version,
         name=str(row.get("name") or name),
-        value=None if value is None else float(value),
+        value=None if value is None else _finite(value),
         success=success,
-        step_index=None if step is None else int(step),
+        step_index=_step(row.get("step_index")),
         rationale=row.get("rationale"),
         created_at=_time(row.get("created_at")),
     )
@@ -156,6 +164,22 @@ def _verdict(value: Any) -> bool | None:
     raise ValueError(f"success must be true, false or empty, not {value!r}")
 
 
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"reward must be a finite number or empty, not {value!r}")
+    return number
+
+
+def _step(value: Any) -> int | None:
+    if value is None:
+        return None
+    number = int(value)
+    if number < 0 or (isinstance(value, float) and value != number):
+        raise ValueError(f"step_index must be a whole number from 0 on, not {value!r}")
+    return number
+
+
 def _time(value: Any) -> datetime | None:
     if value is None or isinstance(value, datetime):
         return value
@@ -163,13 +187,25 @@ def _time(value: Any) -> datetime | None:
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
-def _unknown(store: Store, ids: set[str]) -> list[str]:
+def _say_what_is_not_there(store: Store, labels: list[Label], report: LabelReport) -> None:
+    known = _steps_of(store, {label.trajectory_id for label in labels})
+    report.unknown = sorted({label.trajectory_id for label in labels} - known.keys())
+    steps = {(label.trajectory_id, label.step_index) for label in labels}
+    beyond = [(i, n) for i, n in steps if n is not None and i in known and n >= known[i]]
+    report.missing_steps = [
+        f"step {n} of {i}, which has {known[i]} step{'s' * (known[i] != 1)}"
+        for i, n in sorted(beyond)
+    ]
+
+
+def _steps_of(store: Store, ids: set[str]) -> dict[str, int]:
+    """How many steps each of these trajectories has; nothing for those that are not there."""
     listed = sorted(ids)
-    known: set[str] = set()
+    known: dict[str, int] = {}
     for start in range(0, len(listed), 1000):
         quoted = ", ".join("'" + i.replace("'", "''") + "'" for i in listed[start : start + 1000])
         rows = store.query(
-            f"SELECT trajectory_id FROM trajectories WHERE trajectory_id IN ({quoted})"
+            f"SELECT trajectory_id, n_steps FROM trajectories WHERE trajectory_id IN ({quoted})"
         ).read_all()
-        known.update(rows.column(0).to_pylist())
-    return [i for i in listed if i not in known]
+        known.update(zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True))
+    return known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -45,6 +46,8 @@ def _writer(*, sort_keys: bool) -> Callable[[Any], str]:
     return write
 
 
+_NAMED = re.compile(r'"(?:nan|-?inf)"')
+
 _canonical = _writer(sort_keys=True)
 _compact = _writer(sort_keys=False)
 
@@ -69,6 +72,24 @@ def canonical_json(value: Any) -> str:
     '{"a":[1,2],"b":1}'
     """
     return _canonical(value)
+
+
+def strict_json(value: Any) -> str | None:
+    """Like :func:`canonical_json`, with None for a value that holds NaN or an infinity.
+
+    >>> strict_json({"a": float("nan")}) is None
+    True
+    """
+    text = _canonical(value)
+    return None if _NAMED.search(text) and not _is_finite(value) else text
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def json_text(value: Any) -> str:

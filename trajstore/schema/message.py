@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from trajstore.schema.jsontext import canonical_json, json_text
+from trajstore.schema.jsontext import clean_text, json_text, strict_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One call of a tool.
 
-    ``arguments`` is canonical JSON text, or None when the raw text does not parse; the raw text is
+    ``arguments`` is canonical JSON text, or None when the raw text is no JSON (NaN and the
+    infinities are none); the raw text is
     always kept as ``arguments_raw``.
     """
 
@@ -49,9 +50,9 @@ def _canonical_arguments(arguments: Any) -> str | None:
     if arguments is None:
         return None
     if not isinstance(arguments, str):
-        return canonical_json(arguments)
+        return strict_json(arguments)
     try:
-        return canonical_json(json.loads(arguments))
+        return strict_json(json.loads(arguments))
     except ValueError:
         return None
 
@@ -59,8 +60,17 @@ def _canonical_arguments(arguments: Any) -> str | None:
 def argument_texts(arguments: Iterable[Any]) -> tuple[list[str | None], list[str | None]]:
     """Canonical and raw text of the arguments of many calls; see :meth:`ToolCall.of`."""
     listed = list(arguments)
-    raw = [a if a is None or isinstance(a, str) else json_text(a) for a in listed]
-    return [_canonical_arguments(a) for a in listed], raw
+    parsed = [_canonical_arguments(a) for a in listed]
+    return parsed, [_raw(a, text) for a, text in zip(listed, parsed, strict=True)]
+
+
+def _raw(arguments: Any, parsed: str | None) -> str | None:
+    if arguments is None or isinstance(arguments, str):
+        return arguments
+    if parsed is not None:
+        return json_text(arguments)
+    text = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=str)
+    return clean_text(text)  # with NaN and Infinity, as the source has them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from trajstore.errors import SchemaError
 from trajstore.schema import LABEL_SCHEMA, STEP_SCHEMA, TRAJECTORY_SCHEMA, check
 from trajstore.store.commit import Action, abandon, commit_onto, newest
-from trajstore.store.known import RANK_COLUMNS, Existing, KnownIds, rank
+from trajstore.store.conflicts import Conflict, conflict
+from trajstore.store.known import RANK_COLUMNS, Existing, KnownIds, is_as_long, rank
 from trajstore.store.layout import Location
 from trajstore.store.parts import write_parts
 from trajstore.store.rows import random_revisions, sorted_rows, stored, tombstones
@@ -74,6 +75,8 @@ class AppendReport:
     """Labels written."""
     labels_already: int = 0
     """Labels that were there."""
+    conflicts: tuple[Conflict, ...] = ()
+    """Of ``already``, versions as long as the one that stays, with another outcome."""
 
 
 class Appender:
@@ -167,18 +170,26 @@ class _Plan:
         self.ids = batch.trajectories.column("trajectory_id").to_pylist()
         self.label_ids = batch.labels.column("label_id").to_pylist()
         there = known.trajectories(self.ids, snapshot)
-        self.replaced = self._longer_than(there)
+        self.replaced: dict[str, Existing] = {}
+        self.conflicts: list[Conflict] = []
+        self._compare(there)
         self.kept = (set(self.ids) - there.keys()) | self.replaced.keys()
         self.known_labels = known.labels(self.label_ids, snapshot)
         self.n_steps = 0
 
-    def _longer_than(self, there: dict[str, Existing]) -> dict[str, Existing]:
+    def _compare(self, there: dict[str, Existing]) -> None:
+        """Which versions take the place of those that are there, and which only judge otherwise."""
         if not there:
-            return {}
-        rows = self.batch.trajectories.select(RANK_COLUMNS)
+            return
+        rows = self.batch.trajectories.select([*RANK_COLUMNS, "source_uri"])
         same = pc.is_in(rows.column("trajectory_id"), value_set=pa.array(there, pa.string()))
-        ranks = {row["trajectory_id"]: rank(row) for row in rows.filter(same).to_pylist()}
-        return {i: e for i, e in there.items() if ranks[i] > e.rank}
+        for row in rows.filter(same).to_pylist():
+            known, given = there[row["trajectory_id"]], rank(row)
+            if given > known.rank:
+                self.replaced[row["trajectory_id"]] = known
+            elif is_as_long(given, known.rank):
+                found = conflict(row, success=known.success, reward=known.reward)
+                self.conflicts += [] if found is None else [found]
 
     @property
     def already(self) -> int:
@@ -243,6 +254,7 @@ def _report(plans: Sequence[_Plan], version: int) -> AppendReport:
         steps=sum(p.n_steps for p in plans),
         labels=sum(len(p.label_ids) for p in plans) - known,
         labels_already=known,
+        conflicts=tuple(c for p in plans for c in p.conflicts),
     )
 
 

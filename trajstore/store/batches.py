@@ -16,33 +16,39 @@ from trajstore.schema import (
     trajectories_to_arrow,
 )
 from trajstore.store.append import Batch
-from trajstore.store.known import Rank
+from trajstore.store.conflicts import Conflict, conflict
+from trajstore.store.known import Rank, is_as_long
+
+_OUTCOME = ("trajectory_id", "source_uri", "success", "reward")
 
 
 def to_batch(
     items: Batch | Trajectory | Label | Iterable[object],
-) -> tuple[Batch, int]:
-    """Arrow tables of the items, and how many shorter versions of a run were left out.
+) -> tuple[Batch, int, tuple[Conflict, ...]]:
+    """Arrow tables of the items, how many versions of a run were left out, and conflicts of them.
 
     Trajectories whose counts are not set yet are finished (without state keys and digest).
     """
     if isinstance(items, Batch):
-        return items, 0
+        return items, 0, ()
     if isinstance(items, Trajectory | Label):
         items = [items]
     at = datetime.now(UTC)
     runs: dict[str, Trajectory] = {}
     labels: list[Label] = []
     shorter = 0
+    conflicts: list[Conflict] = []
     for item in items:
         if isinstance(item, Label):
             labels.append(item)
         elif isinstance(item, Trajectory):
             run = _ready(item, at)
             there = runs.get(run.trajectory_id)
-            shorter += there is not None
             if there is None or _rank(run) > _rank(there):
                 runs[run.trajectory_id] = run
+            if there is not None:
+                shorter += 1
+                conflicts += _conflict(runs[run.trajectory_id], there, run)
         else:
             raise SchemaError(_strange(item))
     ordered = [runs[i] for i in sorted(runs)]
@@ -51,7 +57,17 @@ def to_batch(
         steps=steps_to_arrow(ordered),
         labels=labels_to_arrow(labels, at=at),
     )
-    return batch, shorter
+    return batch, shorter, tuple(conflicts)
+
+
+def _conflict(kept: Trajectory, *versions: Trajectory) -> list[Conflict]:
+    """What the version that is left out says otherwise, where it is as long."""
+    if not is_as_long(*map(_rank, versions)):
+        return []
+    other = next(run for run in versions if run is not kept)
+    row = {name: getattr(other, name) for name in _OUTCOME}
+    found = conflict(row, success=kept.success, reward=kept.reward)
+    return [] if found is None else [found]
 
 
 def _strange(item: object) -> str:

@@ -27,8 +27,9 @@ RANK_COLUMNS = [
     "size_bytes",
     "status",
     "success",
+    "reward",
 ]
-"""Columns that :func:`rank` reads, with the id."""
+"""The id, the columns that :func:`rank` reads, and the outcome."""
 
 _LABEL_COLUMNS = ("label_id", "revision")
 
@@ -50,6 +51,13 @@ class Existing:
 
     revision: int
     rank: Rank
+    success: bool | None
+    reward: float | None
+
+
+def is_as_long(one: Rank, other: Rank) -> bool:
+    """Whether two versions have as many agent steps, steps and calls."""
+    return one[1:4] == other[1:4]
 
 
 class KnownIds:
@@ -84,7 +92,7 @@ class KnownIds:
         ]
         found: dict[str, Existing] = {}
         for row in self._rows(ids, files, (*RANK_COLUMNS, "revision"), snapshot):
-            existing = Existing(row["revision"], rank(row))
+            existing = Existing(row["revision"], rank(row), row["success"], row["reward"])
             key = row["trajectory_id"]
             if key not in found or found[key].rank < existing.rank:
                 found[key] = existing

@@ -120,10 +120,14 @@ class Store:
             SchemaError: rows that do not fit; nothing is written.
             WriteError: the disk or the object store refused; nothing is visible.
         """
-        batch, shorter = to_batch(items)
+        batch, shorter, conflicts = to_batch(items)
         safe = self._durable if durable is None else durable
         report = self._appender.append(batch, durable=safe)
-        return replace(report, already=report.already + shorter)
+        return replace(
+            report,
+            already=report.already + shorter,
+            conflicts=(*conflicts, *report.conflicts),
+        )
 
     def append_parts(self, parts: Iterable[Batch], *, durable: bool | None = None) -> AppendReport:
         """Append batches that are made one after another, in one commit; see :meth:`append`.

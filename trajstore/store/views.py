@@ -242,8 +242,8 @@ TASKS = """
         count(*) FILTER (success IS NULL) AS unknown,
         count(*) FILTER (success)
             / nullif(count(*) FILTER (success IS NOT NULL), 0) AS success_rate,
-        min(reward) AS min_reward,
-        max(reward) AS max_reward,
+        min(reward) FILTER (NOT isnan(reward)) AS min_reward,
+        max(reward) FILTER (NOT isnan(reward)) AS max_reward,
         min(n_tool_calls) FILTER (success) AS shortest_success,
         any_value(goal) AS goal,
         any_value(environment) AS environment,

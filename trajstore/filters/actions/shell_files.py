@@ -65,6 +65,15 @@ _SUBSTITUTE = re.compile(
 )
 _LINE_TEXT = re.compile(r"(?:^|[;\n\d$/}])[ \t]{0,9}(?P<verb>[aic])\\?\s?(?P<text>[^;]*)")
 _DELETE_LINES = re.compile(r"(?:^|[;\n{])[ \t]{0,9}(?:[\d,$~+]+|/[^/]*/(?:,/[^/]*/)?)[ \t]{0,9}d\b")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
+_ESCAPE = re.compile(r"""\\([ntr\\"'])""")
+"""What ``printf`` and ``echo -e`` write for a backslash and a letter."""
+
+_NO_SIZE = re.compile(r"(?:-c?s|--size=)?0+")
+_EARLIER = re.compile(r"[\w./@{}-]+[~^]\d*")
+"""A commit before another one, such as ``HEAD~3``."""
+
+_PATCHED = re.compile(r"(?m)^patching file ['\"]?(?P<path>[^\n'\"]+?)['\"]?[ \t]*$")
 _LONGEST_SCRIPT = 4_000
 """Characters of a sed script that are looked at."""
 
@@ -95,9 +104,11 @@ def _said(command: Command) -> str:
     """The text that a command is known to write: a here-document, or what ``echo`` is given."""
     if command.stdin is not None:
         return command.stdin
-    if command.program in {"echo", "printf"}:
-        return " ".join(command.operands())
-    return ""
+    if command.program not in {"echo", "printf"}:
+        return ""
+    text = " ".join(command.operands())
+    escapes = command.program == "printf" or command.has_option("-e")
+    return _ESCAPE.sub(lambda m: _ESCAPED[m[1]], text) if escapes else text
 
 
 def _by_program(command: Command) -> Iterator[FileAction]:
@@ -225,9 +236,10 @@ def _tee(command: Command) -> Iterator[FileAction]:
 
 
 def _truncate(command: Command) -> Iterator[FileAction]:
+    empties = any(map(_NO_SIZE.fullmatch, command.arguments))
     for path in command.operands():
         if not re.fullmatch(r"[+-]?\d+[KMG]?", path):
-            yield FileAction(kind="write", path=path)
+            yield FileAction(kind="write", path=path, removes=empties)
 
 
 def _touch(command: Command) -> Iterator[FileAction]:
@@ -266,13 +278,37 @@ def _git(command: Command) -> Iterator[FileAction]:
     elif verb == "apply" and command.stdin:
         yield from patch_actions(command.stdin)
     elif verb in {"checkout", "restore"}:
-        kept = words[words.index("--") + 1 :] if "--" in words else operands
-        for path in kept:
-            yield FileAction(kind="restore", path=path)
+        yield from _checked_out(words[1:], operands)
     elif verb in {"show", "diff", "blame"}:
         for word in operands:
             _, colon, path = word.partition(":")
             yield FileAction(kind="read", path=path if colon else word)
+
+
+def _checked_out(words: list[str], operands: list[str]) -> Iterator[FileAction]:
+    """Files under version control: as they were, or, with a commit before, as they long were."""
+    split = words.index("--") if "--" in words else len(words)
+    revisions = [w.removeprefix("--source=").removeprefix("-s") for w in words[:split]]
+    earlier = any(map(_EARLIER.fullmatch, revisions))
+    for path in words[split + 1 :] if split < len(words) else operands:
+        if earlier and not _EARLIER.fullmatch(path):
+            yield FileAction(kind="edit", path=path, removes=True)
+        elif not earlier:
+            yield FileAction(kind="restore", path=path)
+
+
+def patched_files(line: str, result: str) -> Iterator[FileAction]:
+    """Files that ``patch`` says it changed, where the patch itself stands in another file.
+
+    It says the same of a file that it makes, so this is a ``write``.
+
+    >>> [a.path for a in patched_files("patch -p1 < x.diff", "patching file tests/test_a.py")]
+    ['tests/test_a.py']
+    """
+    ran = [command for command in commands(line) if command.program == "patch"]
+    if ran and not any(command.stdin or command.has_option("--dry-run") for command in ran):
+        for match in _PATCHED.finditer(result):
+            yield FileAction(kind="write", path=match["path"])
 
 
 _PROGRAMS: dict[str, Callable[[Command], Iterator[FileAction]]] = {

@@ -16,7 +16,7 @@ from typing import Any
 from trajstore.filters.actions.code_files import code_actions, code_commands
 from trajstore.filters.actions.file_action import FileAction, edit
 from trajstore.filters.actions.patches import patch_actions
-from trajstore.filters.actions.shell_files import command_actions
+from trajstore.filters.actions.shell_files import command_actions, patched_files
 
 _LINE_KEYS = ("command", "cmd", "keystrokes", "script", "commands")
 _PATH_KEYS = (
@@ -70,7 +70,7 @@ def tool_actions(
     Args:
         name: the tool.
         arguments: its arguments as JSON text, or as the model wrote them.
-        observation: what came back; SWE-agent's editor names its file only there.
+        observation: what came back; SWE-agent's editor and ``patch`` name their files only there.
 
     >>> call = '{"command":"create","path":"a.py","file_text":"x"}'
     >>> [(a.kind, a.path) for a in tool_actions("str_replace_editor", call)]
@@ -178,7 +178,7 @@ def _by_line(name: str, line: str, observation: str | None) -> list[FileAction]:
     first, _, rest = line.strip().partition(" ")
     if name in _LINE_EDITORS or first == "edit":
         return _line_editor(first, rest.strip(), line, _shown(observation))
-    return list(command_actions(line))
+    return [*command_actions(line), *patched_files(line, observation or "")]
 
 
 def _line_editor(verb: str, rest: str, line: str, shown: str | None) -> list[FileAction]:
