@@ -156,6 +156,8 @@ def _calls(step: Step) -> list[Record]:
 
 def _call(call: ToolCall, call_id: str) -> Record:
     arguments = _arguments(call.arguments_raw)
+    if call.arguments is None:  # as the document will say it: NaN is no JSON, and becomes a text
+        arguments = json.loads(json_text(arguments))
     read = ToolCall.of(call.name, arguments, call_id)
     own = {n: getattr(call, n) for n in _CALL if getattr(call, n) != getattr(read, n)}
     return {
