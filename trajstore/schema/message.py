@@ -15,8 +15,7 @@ class ToolCall:
     """One call of a tool.
 
     ``arguments`` is canonical JSON text, or None when the raw text is no JSON (NaN and the
-    infinities are none); the raw text is
-    always kept as ``arguments_raw``.
+    infinities are none); the raw text is always kept as ``arguments_raw``.
     """
 
     name: str
