@@ -6,6 +6,7 @@ weights.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -40,7 +41,11 @@ def main(name: str, out: Path) -> None:
         told["world"] = world
         (out / "told.json").write_text(json.dumps(told))
         torch.save(weights_of(model), out / "weights.pt")
+    trainer.kept = [trainer]  # as a callback may keep it
+    del trainer
     leave()
+    wrapped = torch.nn.parallel.DistributedDataParallel
+    assert not any(type(found) is wrapped for found in gc.get_objects())
 
 
 if __name__ == "__main__":

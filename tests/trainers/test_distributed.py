@@ -48,7 +48,7 @@ def start(launcher: list[str], module: str, *arguments: str) -> str:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, *launcher, "-m", module, *arguments]
     done = subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -91,11 +92,15 @@ def launched() -> Processes:
 def leave() -> None:
     """Close the connections to the other processes, so that no thread of them outlives Python.
 
-    Where one does, a process whose work is done may still end with an abort.
+    Where one does, a process whose work is done may still end with an abort. Let go of whatever
+    trained before: a wrapped model that outlives the group closes it while it keeps Python's lock,
+    for which a thread of the group may wait, and the process never ends.
     """
     launched.cache_clear()
     distributed = _torch().distributed
     if distributed.is_available() and distributed.is_initialized():
+        # A trainer may lie in a cycle, such as with a callback that keeps it.
+        gc.collect()
         distributed.destroy_process_group()
 
 
